@@ -1,0 +1,19 @@
+"""The one exception that reaches a person."""
+
+from __future__ import annotations
+
+
+class Problem(Exception):
+    """Something the user can understand and act on.
+
+    `message` says what is wrong, in one sentence; `fix` says what to do about it; `detail` holds lines
+    worth seeing below it (the tail of a log, the diff of two studies). The command line prints them and
+    exits with `code`: 2 for wrong input, 1 for work that failed.
+    """
+
+    def __init__(self, message: str, *, fix: str | None = None, detail: str | None = None, code: int = 2) -> None:
+        super().__init__(message)
+        self.message = message
+        self.fix = fix
+        self.detail = detail
+        self.code = code

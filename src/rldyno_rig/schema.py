@@ -1,0 +1,60 @@
+"""The files of a trial directory: one definition for the side that writes them and the side that reads them.
+
+Every time is in integer nanoseconds of the system-wide monotonic clock. In the CSV files it is counted from
+the moment the worker process was spawned, so that start-up, training and the probe's samples share one axis.
+An empty CSV field, like a JSON null, is a figure that could not be measured; it is never written as zero.
+"""
+
+SCHEMA_VERSION = 1
+
+# Written by the lab before the trial starts; complete: a worker needs nothing else.
+TRIAL_FILE = "trial.json"
+# Written by the worker: once its learner is built / as it trains (flushed every second) / at its end.
+FACTS_FILE = "facts.json"
+EPISODES_FILE = "episodes.csv"
+PROGRESS_FILE = "progress.csv"
+RESULT_FILE = "result.json"
+# Written by the trial runner: what the probe sees / the worker's stdout and stderr / the end, atomically.
+SAMPLES_FILE = "samples.csv"
+LOG_FILE = "worker.log"
+OUTCOME_FILE = "outcome.json"
+
+# The monotonic time at which the trial runner spawned the worker, as decimal text.
+SPAWN_VARIABLE = "RLDYNO_SPAWN_NS"
+
+# Phases of the training loop; every nanosecond of it belongs to exactly one.
+PHASES = ("environment", "act", "store", "transfer", "update", "read", "other")
+# Phases of start-up, in order: interpreter start to the rig's first line, importing the framework,
+# building the learner, first calls (compilation and warm-up).
+STARTUP = ("interpreter", "import", "build", "first_call")
+
+EPISODE_COLUMNS = ("episode", "env", "step", "time_ns", "return", "length", "terminated")
+PROGRESS_COLUMNS = (
+    "time_ns",
+    "step",
+    "episode",
+    "update",
+    "return_mean",
+    "loss",
+    *(phase + "_ns" for phase in PHASES),
+)
+SAMPLE_COLUMNS = (
+    "time_ns",
+    "cpu_user_ns",
+    "cpu_system_ns",
+    "wait_ns",
+    "rss_bytes",
+    "uss_bytes",
+    "processes",
+    "threads",
+    "machine_cpu_percent",
+    "machine_memory_percent",
+    "gpu_percent",
+    "gpu_memory_bytes",
+    "gpu_power_w",
+    "energy_joules",
+)
+
+# Why a trial ended. The first four are budgets that were reached: the trial is done.
+DONE_REASONS = ("return", "steps", "episodes", "wall")
+FAILED_REASONS = ("nan", "crashed", "killed", "hung", "interrupted", "absent")
