@@ -1,0 +1,164 @@
+"""What a learner computes: network, loss and optimiser, as one frozen value. Backends add nothing to it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Dict, Tuple
+
+import numpy as np
+
+from rldyno_rig.hyper import Convolutions, Hyper
+
+Params = Dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Network:
+    """Torsos and heads. Observations are `[batch, *observation_shape]`; images are channel-first."""
+
+    observation_shape: Tuple[int, ...]
+    observation_dtype: str
+    """float32 for vectors; uint8 for images, divided by 255 on the device."""
+    actions: int
+    convolutions: Convolutions
+    hidden: Tuple[int, ...]
+    activation: str
+    head: str
+    """q: one value per action; actor_critic: a logit per action and one state value."""
+    atoms: int = 1
+    """Outputs per action: the support of a return distribution, or 1."""
+    dueling: bool = False
+    noisy: bool = False
+    """Dense layers of the heads and hidden layers carry factorised noise."""
+    shared: bool = False
+    """actor_critic only: one torso for both heads."""
+
+    @property
+    def torsos(self) -> Tuple[str, ...]:
+        if self.head == "q" or self.shared:
+            return ("torso",)
+        return ("actor", "critic")
+
+    @property
+    def heads(self) -> Tuple[Tuple[str, str, int], ...]:
+        """(name, torso that feeds it, outputs) of each head, in canonical order."""
+        if self.head == "actor_critic":
+            actor, critic = ("torso", "torso") if self.shared else ("actor", "critic")
+            return (("policy", actor, self.actions), ("value", critic, 1))
+        if self.dueling:
+            return (("value", "torso", self.atoms), ("advantage", "torso", self.actions * self.atoms))
+        return (("q", "torso", self.actions * self.atoms),)
+
+
+@dataclass(frozen=True)
+class Spec:
+    algorithm: str
+    network: Network
+    hyper: Hyper
+
+
+def complete(algorithm: str, hyper: Hyper, observation_shape: Tuple[int, ...], observation_dtype: str, actions: int) -> Spec:
+    """The spec of an algorithm on an environment with these observations and actions."""
+    actor_critic = algorithm in ("a2c", "ppo")
+    rainbow = algorithm == "rainbow"
+    if len(observation_shape) == 3 and not hyper.convolutions:
+        raise ValueError(
+            "observations of shape {} are images: give `convolutions`".format(observation_shape)
+        )
+    if len(observation_shape) != 3 and hyper.convolutions:
+        raise ValueError("`convolutions` given, but observations have shape {}".format(observation_shape))
+    network = Network(
+        observation_shape=tuple(observation_shape),
+        observation_dtype=observation_dtype,
+        actions=actions,
+        convolutions=hyper.convolutions,
+        hidden=hyper.hidden,
+        activation=hyper.activation,
+        head="actor_critic" if actor_critic else "q",
+        atoms=hyper.atoms if rainbow else 1,
+        dueling=rainbow or (algorithm == "dqn" and hyper.dueling),
+        noisy=rainbow,
+        shared=actor_critic and hyper.shared,
+    )
+    return Spec(algorithm, network, hyper)
+
+
+def convolution_outputs(network: Network) -> Tuple[Tuple[int, int, int], ...]:
+    """(channels, height, width) after each convolution, valid padding."""
+    shapes = []
+    if network.convolutions:
+        _, height, width = network.observation_shape
+        for filters, kernel, stride in network.convolutions:
+            height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
+            shapes.append((filters, height, width))
+    return tuple(shapes)
+
+
+def parameter_shapes(network: Network) -> Dict[str, Tuple[int, ...]]:
+    """Canonical name → shape, in canonical order. Dense weights are [in, out], convolutions HWIO.
+
+    The features after the last convolution are flattened channel-first (C, H, W).
+    Noisy dense layers have `w`, `b` (means) and `w_sigma`, `b_sigma`.
+    """
+    shapes: Dict[str, Tuple[int, ...]] = {}
+    width = math.prod(network.observation_shape)
+    for torso in network.torsos:
+        channels = network.observation_shape[0]
+        features = width
+        for index, (filters, kernel, _) in enumerate(network.convolutions):
+            shapes["{}.conv{}.w".format(torso, index)] = (kernel, kernel, channels, filters)
+            shapes["{}.conv{}.b".format(torso, index)] = (filters,)
+            channels = filters
+        if network.convolutions:
+            features = math.prod(convolution_outputs(network)[-1])
+        for index, outputs in enumerate(network.hidden):
+            shapes.update(_dense("{}.dense{}".format(torso, index), features, outputs, network.noisy))
+            features = outputs
+    features = network.hidden[-1] if network.hidden else features
+    for name, _, outputs in network.heads:
+        shapes.update(_dense(name, features, outputs, network.noisy))
+    return shapes
+
+
+def noise_shapes(network: Network) -> Dict[str, Tuple[int, ...]]:
+    """Canonical name → shape of the factorised noise vectors, `<layer>.in` and `<layer>.out`."""
+    shapes: Dict[str, Tuple[int, ...]] = {}
+    if network.noisy:
+        for name, shape in parameter_shapes(network).items():
+            if name.endswith(".w_sigma"):
+                layer = name[: -len(".w_sigma")]
+                shapes[layer + ".in"] = (shape[0],)
+                shapes[layer + ".out"] = (shape[1],)
+    return shapes
+
+
+def _dense(name: str, inputs: int, outputs: int, noisy: bool) -> Dict[str, Tuple[int, ...]]:
+    shapes: Dict[str, Tuple[int, ...]] = {name + ".w": (inputs, outputs), name + ".b": (outputs,)}
+    if noisy:
+        shapes.update({name + ".w_sigma": (inputs, outputs), name + ".b_sigma": (outputs,)})
+    return shapes
+
+
+def draw_params(spec: Spec, rng: np.random.Generator) -> Params:
+    """Initial weights in float64: normal of variance gain / fan-in, zero biases; noisy σ = σ₀ / √fan-in.
+
+    gain is 2 after relu, 1 after tanh; the last layers use 1, the policy head 0.01² so that every policy
+    starts near uniform.
+    """
+    network = spec.network
+    heads = {name for name, _, _ in network.heads}
+    params: Params = {}
+    for name, shape in parameter_shapes(network).items():
+        layer, _, kind = name.rpartition(".")
+        fan_in = math.prod(shape[:-1])
+        if kind == "w":
+            gain = 1.0 if layer in heads or network.activation == "tanh" else 2.0
+            scale = 0.01 if layer == "policy" else 1.0
+            params[name] = rng.standard_normal(shape) * (scale * math.sqrt(gain / fan_in))
+            noisy_scale = 1.0 / math.sqrt(fan_in)
+        elif kind == "b":
+            params[name] = np.zeros(shape)
+        else:
+            params[name] = np.full(shape, spec.hyper.noisy_sigma * noisy_scale)
+    return params
