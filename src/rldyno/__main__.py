@@ -1,0 +1,3 @@
+from rldyno.cli import main
+
+main()

@@ -1,0 +1,39 @@
+"""The command line: parse, call one function, print."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from rldyno.errors import Problem
+
+app = typer.Typer(
+    name="rldyno",
+    help="Which deep-learning framework trains your reinforcement-learning agent best on this machine?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def main() -> None:
+    """Run the command; a Problem becomes one clear message and an exit code."""
+    try:
+        app()
+    except Problem as problem:
+        print_problem(problem)
+        sys.exit(problem.code)
+
+
+def print_problem(problem: Problem) -> None:
+    print(f"rldyno: {problem.message}", file=sys.stderr)
+    if problem.detail:
+        print("\n".join(f"  | {line}" for line in problem.detail.splitlines()), file=sys.stderr)
+    if problem.fix:
+        print(f"fix: {problem.fix}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
