@@ -1,0 +1,95 @@
+"""Point estimates over runs and their bootstrap intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+# Reduces the last axis.
+Statistic = Callable[[Floats], Floats]
+
+LEVEL = 0.95
+RESAMPLES = 2000
+# Below this many runs an interval is hardly more than the range of the runs.
+ENOUGH_RUNS = 5
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure over runs. `low` and `high` bound it at 95 %, both None when there was a single run."""
+
+    point: float
+    low: float | None
+    high: float | None
+    n: int
+
+    @property
+    def too_few(self) -> bool:
+        return self.n < ENOUGH_RUNS
+
+
+def interquartile_mean(values: Floats) -> Floats:
+    """Mean of the middle half along the last axis: ⌊n/4⌋ runs are cut off at each end (as in rliable)."""
+    cut = values.shape[-1] // 4
+    middle = np.sort(values, axis=-1)[..., cut : values.shape[-1] - cut]
+    return np.asarray(middle.mean(axis=-1))
+
+
+def bootstrap(
+    values: Floats, rng: np.random.Generator, statistic: Statistic = interquartile_mean
+) -> Estimate:
+    """The statistic over runs with its expanded percentile bootstrap interval."""
+    point = float(statistic(values))
+    if len(values) < 2:
+        return Estimate(point, None, None, len(values))
+    low, high = percentile_interval(resampled(values, rng, statistic), len(values))
+    return Estimate(point, low, high, len(values))
+
+
+def ratio(
+    values: Floats, base: Floats, rng: np.random.Generator, statistic: Statistic = interquartile_mean
+) -> Estimate:
+    """statistic(values) / statistic(base) of two independent groups of runs, both positive."""
+    point = float(statistic(values) / statistic(base))
+    n = min(len(values), len(base))
+    if n < 2:
+        return Estimate(point, None, None, n)
+    resamples = resampled(values, rng, statistic) / resampled(base, rng, statistic)
+    low, high = percentile_interval(resamples, n)
+    return Estimate(point, low, high, n)
+
+
+def resampled(values: Floats, rng: np.random.Generator, statistic: Statistic) -> Floats:
+    """The statistic of RESAMPLES draws, with replacement, of all runs (the first axis of `values`)."""
+    index = rng.integers(0, len(values), size=(RESAMPLES, len(values)))
+    return statistic(values[index])
+
+
+def percentile_interval(resamples: Floats, n: int) -> tuple[float, float]:
+    """Percentiles of the bootstrap distribution, moved outward for small n (Hesterberg 2015, sec. 4.3).
+
+    Plain percentiles are too narrow by √((n−1)/n) and know no t distribution; the expanded tail is
+    α/2 = Φ(−√(n/(n−1)) · t), with t the 97.5 % point for n − 1 degrees of freedom.
+    """
+    tail = NormalDist().cdf(-math.sqrt(n / (n - 1)) * t_quantile((1 + LEVEL) / 2, n - 1))
+    # Order statistics instead of interpolation: a resample may be infinite (never reached).
+    ordered = np.sort(resamples)
+    skip = math.floor(tail * len(ordered))
+    return float(ordered[skip]), float(ordered[-1 - skip])
+
+
+def t_quantile(probability: float, degrees: int) -> float:
+    """Student's t by its Cornish–Fisher expansion: within 0.3 % from 4 degrees of freedom on."""
+    z = NormalDist().inv_cdf(probability)
+    return (
+        z
+        + (z**3 + z) / (4 * degrees)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * degrees**3)
+    )
