@@ -1,0 +1,216 @@
+"""Where each key and array item stands in a TOML file, and mistakes reported with that place."""
+
+from __future__ import annotations
+
+import bisect
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rldyno.errors import Problem
+
+Location = tuple[str | int, ...]
+"""Keys and array indices from the top of the file: `("budget", "stop", "return")`, `("contestants", 1)`."""
+
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_SPACE = re.compile(r"[ \t]*")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_BARE_VALUE = re.compile(r"[^,\]}#\n]+")
+_STRING = re.compile(
+    r'"""(?:\\.|[^\\])*?""""{0,2}'  # a multi-line string may end in quotes of its own
+    r"|'''.*?''''{0,2}"
+    r'|"(?:\\.|[^"\\])*"'
+    r"|'[^']*'",
+    re.DOTALL,
+)
+
+
+def locate(text: str) -> dict[Location, int]:
+    """Location → line, counted from 1. `text` must be valid TOML."""
+    return _Scanner(text).scan()
+
+
+class _Scanner:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.newlines = [match.start() for match in re.finditer("\n", text)]
+        self.lines: dict[Location, int] = {}
+        self.table_counts: dict[Location, int] = {}
+
+    def scan(self) -> dict[Location, int]:
+        table: Location = ()
+        while self.skip(_BLANK):
+            if self.take("[["):
+                table = self.header(array=True)
+                self.at += 2
+            elif self.take("["):
+                table = self.header(array=False)
+                self.at += 1
+            else:
+                self.key_value(table)
+        return self.lines
+
+    def skip(self, pattern: re.Pattern[str]) -> bool:
+        """Move past `pattern`; whether any text is left."""
+        match = pattern.match(self.text, self.at)
+        if match:
+            self.at = match.end()
+        return self.at < len(self.text)
+
+    def take(self, token: str) -> bool:
+        found = self.text.startswith(token, self.at)
+        self.at += len(token) if found else 0
+        return found
+
+    def mark(self, location: Location, at: int) -> None:
+        self.lines.setdefault(location, bisect.bisect_left(self.newlines, at) + 1)
+
+    def header(self, *, array: bool) -> Location:
+        start = self.at
+        *parents, name = self.key()
+        table: Location = ()
+        for key in parents:
+            table = self.newest((*table, key))
+            self.mark(table, start)
+        table = (*table, name)
+        self.mark(table, start)
+        if array:
+            self.table_counts[table] = self.table_counts.get(table, 0) + 1
+        table = self.newest(table)
+        self.mark(table, start)
+        return table
+
+    def newest(self, table: Location) -> Location:
+        """An array of tables stands for its latest element."""
+        count = self.table_counts.get(table)
+        return (*table, count - 1) if count else table
+
+    def key(self) -> list[str]:
+        parts = []
+        while True:
+            self.skip(_SPACE)
+            bare = _BARE_KEY.match(self.text, self.at)
+            match = bare or _STRING.match(self.text, self.at)
+            assert match, f"no key at {self.at}"
+            self.at = match.end()
+            parts.append(match.group() if bare else str(tomllib.loads(f"key = {match.group()}")["key"]))
+            self.skip(_SPACE)
+            if not self.take("."):
+                return parts
+
+    def key_value(self, table: Location) -> None:
+        start = self.at
+        location = table
+        for part in self.key():
+            location = (*location, part)
+            self.mark(location, start)
+        self.take("=")
+        self.skip(_SPACE)
+        self.value(location)
+
+    def value(self, location: Location) -> None:
+        if self.take("["):
+            index = 0
+            while self.skip(_BLANK) and not self.take("]"):
+                if not self.take(","):
+                    self.mark((*location, index), self.at)
+                    self.value((*location, index))
+                    index += 1
+        elif self.take("{"):
+            while self.skip(_BLANK) and not self.take("}"):
+                if not self.take(","):
+                    self.key_value(location)
+        else:
+            self.skip(_STRING if self.text[self.at] in "\"'" else _BARE_VALUE)
+
+
+@dataclass
+class Source:
+    """A TOML file being read, and the mistakes found in it so far."""
+
+    path: Path
+    table: dict[str, Any]
+    lines: dict[Location, int]
+    mistakes: list[tuple[int, str]] = field(default_factory=list)
+
+    def mistake(self, location: Location, message: str) -> None:
+        key = key_name(location)
+        entry = (self.line(location), f"{key}: {message}" if key else message)
+        if entry not in self.mistakes:
+            self.mistakes.append(entry)
+
+    def line(self, location: Location) -> int:
+        """Of the location, or of the closest thing around it that stands in the file."""
+        while location and location not in self.lines:
+            location = location[:-1]
+        return self.lines.get(location, 1)
+
+    def problem(self, fix: str) -> Problem:
+        lines = [f"{self.path}:{line}: {message}" for line, message in sorted(self.mistakes)]
+        if len(lines) == 1:
+            return Problem(lines[0], fix=fix)
+        return Problem(f"{self.path} has {len(lines)} mistakes", detail="\n".join(lines), fix=fix)
+
+
+def read(path: Path) -> Source:
+    """Parse a TOML file; a file that cannot be read or parsed is a Problem."""
+    try:
+        text = path.read_bytes().decode("utf-8").replace("\r\n", "\n")
+    except FileNotFoundError:
+        raise Problem(f"{path}: no such file", fix=_nearby(path)) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise Problem(f"{path}:{line}: not UTF-8 text", fix="save the file as UTF-8") from None
+    except OSError as error:
+        raise Problem(
+            f"{path}: cannot be read: {error.strerror}", fix="give the path of a TOML file"
+        ) from None
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Problem(
+            _syntax(path, text, str(error)), fix="correct the TOML syntax (https://toml.io)"
+        ) from None
+    return Source(path, table, locate(text))
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """How to go on after "unknown …": the close name, or all of them if they are few."""
+    known = list(known)
+    lowered = {candidate.lower(): candidate for candidate in known}
+    close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
+    if close:
+        return f", did you mean '{lowered[close[0]]}'?"
+    return f"; known: {', '.join(known)}" if len(known) <= 12 else ""
+
+
+def spelled(value: Any) -> str:
+    """A value as TOML writes it, more or less."""
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def key_name(location: Sequence[str | int]) -> str:
+    """The key as it would be written in the file; array indices are told by the line."""
+    keys = [key for key in location if isinstance(key, str)]
+    return ".".join(key if _BARE_KEY.fullmatch(key) else f'"{key}"' for key in keys)
+
+
+def _syntax(path: Path, text: str, message: str) -> str:
+    said, _, place = message.partition(" (at ")
+    numbered = re.match(r"line (\d+)", place)
+    line = int(numbered.group(1)) if numbered else text.count("\n") + 1
+    return f"{path}:{line}: {said[:1].lower()}{said[1:]}"
+
+
+def _nearby(path: Path) -> str:
+    try:
+        names = sorted(entry.name for entry in path.parent.iterdir() if entry.suffix == ".toml")
+    except OSError:
+        return "check the path"
+    close = difflib.get_close_matches(path.name, names, n=1)
+    return f"did you mean {path.parent / close[0]}?" if close else "check the path"
