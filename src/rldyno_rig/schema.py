@@ -13,6 +13,7 @@ TRIAL_FILE = "trial.json"
 FACTS_FILE = "facts.json"
 EPISODES_FILE = "episodes.csv"
 PROGRESS_FILE = "progress.csv"
+ACTIONS_FILE = "actions.csv"
 RESULT_FILE = "result.json"
 # Written by the trial runner: what the probe sees / the worker's stdout and stderr / the end, atomically.
 SAMPLES_FILE = "samples.csv"
@@ -54,6 +55,9 @@ SAMPLE_COLUMNS = (
     "gpu_power_w",
     "energy_joules",
 )
+
+# The first actions of a trial are kept, one a line, to find where contestants of one seed part ways.
+TRACED_STEPS = 2_000
 
 # Why a trial ended. The first four are budgets that were reached: the trial is done.
 DONE_REASONS = ("return", "steps", "episodes", "wall")

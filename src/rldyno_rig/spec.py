@@ -58,14 +58,14 @@ class Spec:
     hyper: Hyper
 
 
-def complete(algorithm: str, hyper: Hyper, observation_shape: Tuple[int, ...], observation_dtype: str, actions: int) -> Spec:
+def complete(
+    algorithm: str, hyper: Hyper, observation_shape: Tuple[int, ...], observation_dtype: str, actions: int
+) -> Spec:
     """The spec of an algorithm on an environment with these observations and actions."""
     actor_critic = algorithm in ("a2c", "ppo")
     rainbow = algorithm == "rainbow"
     if len(observation_shape) == 3 and not hyper.convolutions:
-        raise ValueError(
-            "observations of shape {} are images: give `convolutions`".format(observation_shape)
-        )
+        raise ValueError("observations of shape {} are images: give `convolutions`".format(observation_shape))
     if len(observation_shape) != 3 and hyper.convolutions:
         raise ValueError("`convolutions` given, but observations have shape {}".format(observation_shape))
     network = Network(
@@ -131,6 +131,11 @@ def noise_shapes(network: Network) -> Dict[str, Tuple[int, ...]]:
                 shapes[layer + ".in"] = (shape[0],)
                 shapes[layer + ".out"] = (shape[1],)
     return shapes
+
+
+def noise_size(network: Network) -> int:
+    """Length of the flat noise vector: the vectors of `noise_shapes`, one after the other."""
+    return sum(size for (size,) in noise_shapes(network).values())
 
 
 def _dense(name: str, inputs: int, outputs: int, noisy: bool) -> Dict[str, Tuple[int, ...]]:

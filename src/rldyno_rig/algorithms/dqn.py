@@ -1,0 +1,105 @@
+"""Deep Q-network: act ε-greedily, remember, and every few steps update from memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rldyno_rig.algorithms import Job
+from rldyno_rig.batches import DqnBatch
+from rldyno_rig.clock import ACT, ENVIRONMENT, OTHER, READ, STORE, TRANSFER, UPDATE
+from rldyno_rig.parts.episodes import Episodes
+from rldyno_rig.parts.exploration import epsilon_greedy
+from rldyno_rig.parts.replay import Replay
+from rldyno_rig.parts.schedules import linear
+from rldyno_rig.schema import TRACED_STEPS
+
+
+def train(job: Job) -> int:
+    env, learner, recorder, hyper = job.env, job.learner, job.recorder, job.spec.hyper
+    network, count = job.spec.network, job.env.count
+    put, act, update, mark = learner.put, learner.act, learner.update, recorder.clock.mark
+    memory = Replay(
+        hyper.capacity,
+        count,
+        network.observation_shape,
+        network.observation_dtype,
+        job.dtype,
+        job.index_dtype,
+    )
+    decisions = epsilon_greedy(
+        job.streams.explore,
+        count,
+        network.actions,
+        hyper.epsilon_start,
+        hyper.epsilon_end,
+        hyper.epsilon_steps,
+        job.index_dtype,
+    )
+    integers = job.streams.sample.integers
+    episodes = Episodes(count, recorder)
+    going_on = np.full(count, hyper.gamma, job.dtype)
+
+    step = 0
+    handle = loss = None
+    next_train, next_sync = max(hyper.learning_starts, hyper.batch_size), hyper.target_sync
+    obs = env.reset()
+    recorder.start()
+    while recorder.reason is None and step < recorder.max_steps:
+        any_greedy, all_greedy, greedy, actions = next(decisions)
+        if any_greedy:
+            mark(OTHER)
+            placed = put(obs)
+            mark(TRANSFER)
+            (chosen,) = act(*placed)
+            mark(ACT)
+            actions = chosen if all_greedy else np.where(greedy, chosen, actions)
+        if step < TRACED_STEPS:
+            recorder.trace(step, actions)
+        mark(OTHER)
+        following, reward, terminated, truncated, final_obs = env.step(actions)
+        now = mark(ENVIRONMENT)
+        step += count
+
+        discount = going_on
+        if final_obs is not following:
+            discount = bootstrap_discount(hyper.gamma, terminated).astype(job.dtype)
+            episodes.count(reward)
+            episodes.ended(step, now, terminated, truncated)
+        else:
+            episodes.count(reward)
+        mark(OTHER)
+        memory.add(obs, actions, reward, discount, final_obs)
+        obs = following
+        mark(STORE)
+
+        if step >= next_train:
+            next_train += hyper.train_every
+            lr = linear(hyper.learning_rate, hyper.learning_rate_end, recorder.schedule_steps, step)
+            for _ in range(hyper.updates_per_train):
+                batch = DqnBatch(*memory.take(integers(0, memory.size, hyper.batch_size)))
+                mark(STORE)
+                placed = put(*batch)
+                mark(TRANSFER)
+                handle = update(placed, lr)
+                mark(UPDATE)
+            recorder.updates += hyper.updates_per_train
+        if step >= next_sync:
+            next_sync += hyper.target_sync
+            learner.sync_target()
+            mark(UPDATE)
+        if now >= recorder.next_beat:
+            loss = None if handle is None else learner.read(handle)[0]
+            now = mark(READ)
+            recorder.beat(now, step, loss)
+            mark(OTHER)
+
+    learner.drain()
+    mark(UPDATE)
+    loss = None if handle is None else learner.read(handle)[0]
+    recorder.close(mark(READ), step, loss)
+    return step
+
+
+def bootstrap_discount(gamma: float, terminated: np.ndarray) -> np.ndarray:
+    """γ · (1 − terminated): an episode cut off by its time limit still has a future."""
+    return gamma * (1.0 - terminated)

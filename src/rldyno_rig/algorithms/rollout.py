@@ -1,0 +1,91 @@
+"""Steps of several environments under the current policy, with advantages: what A2C and PPO learn from."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import numpy as np
+
+from rldyno_rig.algorithms import Job
+from rldyno_rig.batches import PpoBatch
+from rldyno_rig.clock import ACT, ENVIRONMENT, OTHER, STORE, TRANSFER
+from rldyno_rig.parts.advantage import gae
+from rldyno_rig.parts.episodes import Episodes
+from rldyno_rig.parts.streams import gumbel
+from rldyno_rig.schema import TRACED_STEPS
+
+
+class Collector:
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        hyper, network = job.spec.hyper, job.spec.network
+        time, count = hyper.rollout_steps, job.env.count
+        self.obs = np.zeros((time, count, *network.observation_shape), network.observation_dtype)
+        self.action = np.zeros((time, count), job.index_dtype)
+        self.log_prob, self.value, self.reward = (np.zeros((time, count), job.dtype) for _ in range(3))
+        self.bootstrap = np.zeros((time, count), job.dtype)
+        self.ended = np.zeros((time, count), bool)
+        self.no_noise = np.zeros((count, network.actions), job.dtype)
+        self.episodes = Episodes(count, job.recorder)
+        self.step = 0
+        self.current = job.env.reset()
+        job.recorder.start()
+
+    def collect(self) -> Optional[PpoBatch]:
+        """One rollout, flattened to [time · environment, …]; None when a budget ended the trial within it.
+
+        A budget of steps is spent in whole rollouts.
+        """
+        env, learner, recorder, hyper = self.job.env, self.job.learner, self.job.recorder, self.job.spec.hyper
+        put, act, mark = learner.put, learner.act, recorder.clock.mark
+        count = env.count
+        noise = gumbel(self.job.streams.explore, (hyper.rollout_steps, *self.no_noise.shape), self.job.dtype)
+        self.ended[:] = False
+        self.bootstrap[:] = 0
+        obs = self.current
+        for t in range(hyper.rollout_steps):
+            mark(OTHER)
+            placed = put(obs, noise[t])
+            mark(TRANSFER)
+            action, log_prob, value = act(*placed)
+            mark(ACT)
+            self.obs[t], self.action[t], self.log_prob[t], self.value[t] = obs, action, log_prob, value
+            if self.step < TRACED_STEPS:
+                recorder.trace(self.step, action)
+            mark(STORE)
+            obs, reward, terminated, truncated, final_obs = env.step(action)
+            now = mark(ENVIRONMENT)
+            self.step += count
+            self.reward[t] = reward
+            self.episodes.count(reward)
+            if final_obs is not obs:
+                np.logical_or(terminated, truncated, out=self.ended[t])
+                self.episodes.ended(self.step, now, terminated, truncated)
+                cut_off = truncated & ~terminated
+                if cut_off.any():
+                    mark(OTHER)
+                    self.bootstrap[t] = np.where(cut_off, self.values(final_obs), 0)
+            if recorder.reason is not None:
+                return None
+            if now >= recorder.next_beat:
+                recorder.beat(now, self.step, None)
+        self.current = obs
+        mark(STORE)
+        last_value = self.values(obs)
+        advantage = gae(
+            self.reward, self.value, self.bootstrap, self.ended, last_value, hyper.gamma, hyper.gae_lambda
+        )
+        rollout = PpoBatch(
+            self.obs, self.action, self.log_prob, advantage, advantage + self.value, self.value
+        )
+        flat = PpoBatch(*(a.reshape(-1, *a.shape[2:]) for a in rollout))
+        mark(STORE)
+        return flat
+
+    def values(self, obs: np.ndarray) -> np.ndarray:
+        """V of one observation per environment; the shape of an ordinary act, so that nothing compiles twice."""
+        placed = self.job.learner.put(obs, self.no_noise)
+        self.job.recorder.clock.mark(TRANSFER)
+        value = self.job.learner.act(*placed)[2]
+        self.job.recorder.clock.mark(ACT)
+        return value

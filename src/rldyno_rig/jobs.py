@@ -1,0 +1,20 @@
+"""What a rig process can be asked to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import List
+
+
+def run(arguments: List[str], started_ns: int) -> int:
+    """`train DIR` or `prove DIR`; the exit code of the process."""
+    job, directory = arguments[0], Path(arguments[1])
+    if job == "train":
+        from rldyno_rig.training import train
+
+        return train(directory, started_ns)
+    if job == "prove":
+        from rldyno_rig.proof.job import prove
+
+        return prove(directory)
+    raise SystemExit("unknown job {!r}".format(job))

@@ -1,0 +1,38 @@
+"""Generalised advantage estimation (Schulman et al. 2016) over a rollout of several environments."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def gae(
+    reward: np.ndarray,
+    value: np.ndarray,
+    bootstrap: np.ndarray,
+    ended: np.ndarray,
+    last_value: np.ndarray,
+    gamma: float,
+    gae_lambda: float,
+) -> np.ndarray:
+    """A_t = δ_t + γλ·A_{t+1} within an episode;  δ_t = r_t + γ·V(s_{t+1}) − V(s_t).
+
+    All arrays are [time, environment] but `last_value` [environment], the value after the last step. Where
+    `ended`, V(s_{t+1}) is `bootstrap`: 0 after a termination, the value of the final observation after a
+    time limit; and the sum stops there.
+    """
+    following = np.concatenate([value[1:], last_value[None]])
+    delta = reward + gamma * np.where(ended, bootstrap, following) - value
+    decay = (gamma * gae_lambda) * (1 - ended.astype(value.dtype))
+    advantage = np.empty_like(value)
+    running = np.zeros_like(last_value)
+    for t in range(len(reward) - 1, -1, -1):
+        running = delta[t] + decay[t] * running
+        advantage[t] = running
+    return advantage
+
+
+def normalise(advantage: np.ndarray) -> np.ndarray:
+    """Zero mean, unit population standard deviation (ddof = 0)."""
+    centred = advantage - advantage.mean()
+    deviation = np.sqrt(np.mean(centred * centred))
+    return centred / (deviation + advantage.dtype.type(1e-8))

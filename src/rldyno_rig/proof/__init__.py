@@ -1,0 +1,1 @@
+"""The ladder a contestant climbs before any of its times is published."""

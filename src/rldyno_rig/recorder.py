@@ -1,0 +1,141 @@
+"""What a worker writes while it trains, and the decision to stop."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from pathlib import Path
+from typing import Any, Deque, Dict, List, Optional
+
+import numpy as np
+
+from rldyno_rig.clock import Clock
+from rldyno_rig.schema import (
+    ACTIONS_FILE,
+    EPISODE_COLUMNS,
+    EPISODES_FILE,
+    PROGRESS_COLUMNS,
+    PROGRESS_FILE,
+    TRACED_STEPS,
+)
+
+BEAT_NS = 1_000_000_000
+RECENT_EPISODES = 100
+
+
+class Recorder:
+    """Episodes and progress go to their files once a second; `reason` is set as soon as a budget is reached.
+
+    The loop calls `episode` when something ended, `beat` when the clock has passed `next_beat`, and stops
+    once `reason` is set or its step count has reached `max_steps`.
+    """
+
+    def __init__(self, directory: Path, budget: Dict[str, Any], clock: Clock, spawn_ns: int) -> None:
+        self.clock = clock
+        self.spawn_ns = spawn_ns
+        self.max_steps: float = budget["steps"] if budget["steps"] is not None else math.inf
+        self.schedule_steps: Optional[int] = budget["steps"]
+        self.max_episodes: float = budget["episodes"] if budget["episodes"] is not None else math.inf
+        self.wall_ns: Optional[int] = None if budget["wall_s"] is None else int(budget["wall_s"] * 1e9)
+        self.stop_return: Optional[float] = budget["stop_return"]
+        self.stop_window: Deque[float] = deque(maxlen=budget["stop_episodes"] or 1)
+        self.recent: Deque[float] = deque(maxlen=RECENT_EPISODES)
+        self.reason: Optional[str] = None
+        self.message = ""
+        self.threshold: Optional[Dict[str, Any]] = (
+            None
+            if self.stop_return is None
+            else {"reached": False, "step": None, "episode": None, "time_ns": None}
+        )
+        self.episodes = 0
+        self.updates = 0
+        self.next_beat = 0
+        self._parent = os.getppid()
+        self._rows: List[str] = []
+        self._traced: List[np.ndarray] = []
+        self._actions = directory / ACTIONS_FILE
+        self._episode_file = open(str(directory / EPISODES_FILE), "w", encoding="ascii")  # noqa: PTH123
+        self._progress_file = open(str(directory / PROGRESS_FILE), "w", encoding="ascii")  # noqa: PTH123
+        self._episode_file.write(",".join(EPISODE_COLUMNS) + "\n")
+        self._progress_file.write(",".join(PROGRESS_COLUMNS) + "\n")
+        self._flush()
+
+    def start(self) -> None:
+        now = self.clock.start()
+        self.next_beat = now + BEAT_NS
+
+    def alive(self) -> None:
+        """Show life during start-up: a change of the file's time is what the trial runner looks at."""
+        os.utime(self._progress_file.fileno())
+
+    def trace(self, step: int, actions: np.ndarray) -> None:
+        """Keep the first actions, so that contestants with the same seed can be compared."""
+        self._traced.append(actions.copy())
+
+    def episode(
+        self, env: int, step: int, now: int, episode_return: float, length: int, terminated: bool
+    ) -> None:
+        self.episodes += 1
+        time_ns = now - self.spawn_ns
+        self._rows.append(
+            "{},{},{},{},{!r},{},{}\n".format(
+                self.episodes, env, step, time_ns, float(episode_return), length, int(terminated)
+            )
+        )
+        self.recent.append(float(episode_return))
+        if self.threshold is not None and not self.threshold["reached"]:
+            self.stop_window.append(float(episode_return))
+            full = len(self.stop_window) == self.stop_window.maxlen
+            if full and sum(self.stop_window) / len(self.stop_window) >= self.stop_return:
+                self.threshold = {"reached": True, "step": step, "episode": self.episodes, "time_ns": time_ns}
+                self.reason = "return"
+        if self.reason is None and self.episodes >= self.max_episodes:
+            self.reason = "episodes"
+
+    def beat(self, now: int, step: int, loss: Optional[float]) -> None:
+        """Once a second: write, and notice a spent wall budget, a NaN or a trial runner that is gone."""
+        self.next_beat = now + BEAT_NS
+        if self.wall_ns is not None:
+            end = self.clock.started + self.wall_ns
+            self.next_beat = min(self.next_beat, max(end, now + 1))
+            if now >= end and self.reason is None:
+                self.reason = "wall"
+        if loss is not None and not math.isfinite(loss):
+            self._not_finite(loss, step)
+        self._progress(now, step, loss)
+        self._flush()
+        if os.getppid() != self._parent:
+            raise SystemExit("the trial runner is gone")
+
+    def close(self, now: int, step: int, loss: Optional[float]) -> None:
+        if loss is not None and not math.isfinite(loss):
+            self._not_finite(loss, step)
+        self._progress(now, step, loss)
+        self._flush()
+        self._episode_file.close()
+        self._progress_file.close()
+        if self._traced:
+            actions = np.concatenate([a.ravel() for a in self._traced])[:TRACED_STEPS]
+            self._actions.write_text("\n".join(map(str, actions.tolist())) + "\n")
+
+    def final_return(self) -> Optional[float]:
+        return sum(self.recent) / len(self.recent) if self.recent else None
+
+    def _not_finite(self, loss: float, step: int) -> None:
+        self.reason = "nan"
+        self.message = "the loss became {} by update {} (environment step {})".format(
+            loss, self.updates, step
+        )
+
+    def _progress(self, now: int, step: int, loss: Optional[float]) -> None:
+        mean = self.final_return()
+        fields = [now - self.spawn_ns, step, self.episodes, self.updates]
+        fields += ["" if mean is None else repr(mean), "" if loss is None else repr(float(loss))]
+        self._progress_file.write(",".join(map(str, [*fields, *self.clock.spent])) + "\n")
+
+    def _flush(self) -> None:
+        self._episode_file.writelines(self._rows)
+        self._rows.clear()
+        self._episode_file.flush()
+        self._progress_file.flush()

@@ -1,0 +1,143 @@
+"""One trial, from trial.json to result.json."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import time
+import traceback
+from pathlib import Path
+from typing import Any, Dict
+
+import numpy as np
+
+from rldyno_rig import batches, envs, hyper, identity, schema, spec
+from rldyno_rig.algorithms import Job, loops
+from rldyno_rig.clock import Clock
+from rldyno_rig.parts.streams import streams
+from rldyno_rig.recorder import Recorder
+
+WARM_UP_CALLS = 3
+
+
+def train(directory: Path, started_ns: int) -> int:
+    """Run the trial; 0 when a budget or a NaN ended it, 1 when it crashed. result.json says how."""
+    trial = json.loads((directory / schema.TRIAL_FILE).read_text(encoding="utf-8"))
+    spawn_ns = int(os.environ.get(schema.SPAWN_VARIABLE, started_ns))
+    clock = Clock()
+    recorder = Recorder(directory, trial["budget"], clock, spawn_ns)
+    try:
+        result = _train(directory, trial, recorder, spawn_ns, started_ns)
+    except Exception as error:
+        traceback.print_exc()
+        message = "{}: {}".format(type(error).__name__, str(error).strip().split("\n")[0])
+        write_json(directory / schema.RESULT_FILE, {"reason": "crashed", "message": message})
+        return 1
+    write_json(directory / schema.RESULT_FILE, result)
+    return 0
+
+
+def _train(
+    directory: Path, trial: Dict[str, Any], recorder: Recorder, spawn_ns: int, started_ns: int
+) -> Dict[str, Any]:
+    clock = recorder.clock
+    startup = {"interpreter": started_ns - spawn_ns}
+    last = started_ns
+
+    def mark(name: str) -> None:
+        nonlocal last
+        now = time.perf_counter_ns()
+        startup[name] = now - last
+        last = now
+        recorder.alive()
+
+    backend = importlib.import_module("rldyno_rig.backends." + trial["framework"] + "_")
+    mark("import")
+    job = build(trial, backend, recorder)
+    mark("build")
+    write_json(directory / schema.FACTS_FILE, _facts(trial, backend, job))
+    warm_up(job)
+    mark("first_call")
+
+    steps = loops()[trial["algorithm"]](job)
+    _check_weights(job, recorder)
+    return {
+        "reason": recorder.reason or "steps",
+        "message": recorder.message or "reached its budget of " + (recorder.reason or "steps"),
+        "steps": steps,
+        "episodes": recorder.episodes,
+        "updates": recorder.updates,
+        "startup_ns": startup,
+        "train_start_ns": clock.started - spawn_ns,
+        "train_ns": sum(clock.spent),
+        "phases_ns": clock.phases(),
+        "threshold": recorder.threshold,
+        "final_return": recorder.final_return(),
+    }
+
+
+def build(trial: Dict[str, Any], backend: Any, recorder: Recorder) -> Job:
+    """Environment, initial weights and learner of a trial."""
+    values = hyper.from_json(trial["algorithm"], trial["hyper"])
+    env = envs.make(trial["environment"], values.environments, trial["seed"], trial["max_episode_steps"])
+    job_spec = spec.complete(
+        trial["algorithm"], values, env.observation_shape, env.observation_dtype, env.actions
+    )
+    random = streams(trial["seed"])
+    params = spec.draw_params(job_spec, random.weights)
+    learner = backend.make(job_spec, params, trial["mode"], trial["device"], trial["dtype"])
+    return Job(
+        job_spec, env, learner, random, recorder, np.dtype(trial["dtype"]), np.dtype(backend.INDEX_DTYPE)
+    )
+
+
+def warm_up(job: Job) -> None:
+    """Call everything that training calls, on throw-away data of the same shapes, then restore the weights.
+
+    Compilation and first-call costs belong to start-up; what follows is steady state.
+    """
+    learner, rng = job.learner, np.random.default_rng(0)
+    dtype, index_dtype = job.dtype.name, job.index_dtype.name
+    before = learner.state()
+    for _ in range(WARM_UP_CALLS):
+        learner.act(*learner.put(*batches.acting(job.spec, rng, dtype, job.env.count)))
+        batch = batches.synthetic(job.spec, rng, dtype, index_dtype, batches.size(job.spec))
+        learner.read(learner.update(learner.put(*batch), job.spec.hyper.learning_rate))
+        learner.sync_target()
+        job.recorder.alive()
+    learner.load(before)
+    learner.drain()
+
+
+def write_json(path: Path, value: Dict[str, Any]) -> None:
+    """Atomically: a reader sees the whole file or none."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(value, indent=1, allow_nan=False), encoding="utf-8")
+    os.replace(str(partial), str(path))
+
+
+def _facts(trial: Dict[str, Any], backend: Any, job: Job) -> Dict[str, Any]:
+    described = backend.facts()
+    network = job.spec.network
+    return {
+        "schema": schema.SCHEMA_VERSION,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "versions": described.pop("versions"),
+        "backend": described,
+        **identity.hashes(backend.__file__),
+        "observation_shape": list(network.observation_shape),
+        "actions": network.actions,
+        "network": "cnn" if network.convolutions else "mlp",
+        "parameters": sum(int(np.prod(shape)) for shape in spec.parameter_shapes(network).values()),
+    }
+
+
+def _check_weights(job: Job, recorder: Recorder) -> None:
+    """A NaN may reach the weights without passing through a loss that was read."""
+    for name, array in job.learner.state()["params"].items():
+        if recorder.reason != "nan" and not np.isfinite(array).all():
+            recorder.reason = "nan"
+            recorder.message = "weight {} is not finite after {} updates".format(name, recorder.updates)
