@@ -1,0 +1,169 @@
+"""`rldyno plan`: what a study would run, in which order, for how long."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rldyno.estimate import Estimate
+    from rldyno.plan import Limits, Plan, Trial
+
+SHOWN_TRIALS = 60
+
+
+def plan(
+    study: Annotated[Path, typer.Argument(help="The study file.", show_default=False)],
+    show_all: Annotated[bool, typer.Option("--all", help="Show every trial of a long plan.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+) -> None:
+    """Show the trials of a study, their order and how long they take, without running anything."""
+    from rich.console import Console
+
+    from rldyno.estimate import estimate, load_rates
+    from rldyno.plan import make_plan
+    from rldyno.study import load_study
+
+    planned = make_plan(load_study(study))
+    estimated = estimate(planned, load_rates())
+    if as_json:
+        print(json.dumps(plan_json(planned, estimated), indent=2))
+    else:
+        print_plan(Console(highlight=False), planned, estimated, show_all=show_all)
+
+
+def plan_json(plan: Plan, estimate: Estimate) -> dict[str, Any]:
+    return {
+        "title": plan.study.title,
+        "study_sha256": plan.study.sha256,
+        "cells": len(plan.cells),
+        "left_out": list(plan.study.left_out),
+        "estimate": {"total_s": estimate.total_s, "unknown_trials": estimate.unknown},
+        "trials": [
+            {**trial.to_json(), "estimate_s": guess.seconds, "estimate_source": guess.source}
+            for trial, guess in zip(plan.trials, estimate.guesses, strict=True)
+        ],
+    }
+
+
+def print_plan(console: Console, plan: Plan, estimate: Estimate, *, show_all: bool) -> None:
+    from rich.table import Table
+
+    shown = len(plan.trials) if show_all else shown_trials(plan)
+    rows = [_row(plan, trial) for trial in plan.trials]
+    constant = {name: value for name, value in rows[0].items() if all(row[name] == value for row in rows)}
+    for line in _heading(plan, constant):
+        console.print(line, markup=False, soft_wrap=True)
+    varying = [name for name in rows[0] if name not in constant]
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("block", "order", *varying, "at most"):
+        table.add_column(name, justify="right" if name in _NUMBERS else "left", no_wrap=True)
+    for index in range(shown):
+        trial, row = plan.trials[index], rows[index]
+        starts_block = index == 0 or plan.trials[index - 1].block != trial.block
+        block = str(trial.block + 1) if starts_block else ""
+        values = [row[name] for name in varying]
+        table.add_row(block, str(index + 1), *values, spell_seconds(estimate.guesses[index].seconds))
+    # Columns squeezed to a narrow terminal cannot be read; long lines can.
+    table.width = console.measure(table, options=console.options.update(width=1000)).maximum
+    console.print(table, soft_wrap=True)
+    if shown < len(plan.trials):
+        console.print(f"… and {len(plan.trials) - shown} more trials; --all shows them")
+    for line in _totals(plan, estimate):
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def shown_trials(plan: Plan) -> int:
+    """Whole blocks up to the limit; the beginning of the first block if that is longer."""
+    if len(plan.trials) <= SHOWN_TRIALS:
+        return len(plan.trials)
+    per_block = len(plan.cells)
+    return per_block * (SHOWN_TRIALS // per_block) or SHOWN_TRIALS
+
+
+def spell_seconds(seconds: float | None) -> str:
+    if seconds is None:
+        return "unknown"
+    if seconds < 100:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+_NUMBERS = ("block", "order", "cores", "workers", "episode steps", "seed", "at most")
+
+
+def _row(plan: Plan, trial: Trial) -> dict[str, str]:
+    cell = trial.cell
+    given = plan.study.axes(cell.algorithm, cell.environment)
+    axes = {name: getattr(cell.hyper, name) for name, values in given.items() if len(values) > 1}
+    return {
+        "contestant": cell.contestant,
+        "algorithm": cell.algorithm,
+        "environment": cell.environment,
+        "episode steps": str(cell.max_episode_steps or ""),
+        "device": cell.device,
+        "cores": str(cell.cores),
+        "workers": str(cell.workers),
+        "seed": str(trial.seed),
+        "hyper-parameters": _assignments(axes.items()),
+    }
+
+
+def _assignments(values: Iterable[tuple[str, Any]]) -> str:
+    return ", ".join(f"{name}={_spell(value)}" for name, value in values)
+
+
+def _spell(value: Any) -> str:
+    """A value as the study writes it."""
+    return json.dumps(value, separators=(",", ":")).replace('"', "")
+
+
+def _heading(plan: Plan, constant: dict[str, str]) -> list[str]:
+    study = plan.study
+    same = [f"{name} {value}" for name, value in constant.items() if value]
+    lines = [study.title, study.question]
+    lines.append("every trial: " + " · ".join([*same, study.dtype, f"{study.division} division"]))
+    lines.append(f"ends at: {spell_budget(plan.cells[0].budget)}")
+    for algorithm, environment in itertools.product(study.algorithms, study.environments):
+        given = study.axes(algorithm, environment)
+        fixed = {name: values[0] for name, values in given.items() if len(values) == 1}
+        if fixed:
+            lines.append(f"{algorithm} on {environment}: {_assignments(fixed.items())}")
+    return [*filter(None, lines), ""]
+
+
+def spell_budget(budget: Limits) -> str:
+    limits = []
+    if budget.stop_return is not None:
+        limits.append(f"mean return ≥ {budget.stop_return:g} over {budget.stop_episodes} episodes")
+    if budget.steps is not None:
+        limits.append(f"{budget.steps:,} steps")
+    if budget.episodes is not None:
+        limits.append(f"{budget.episodes:,} episodes")
+    if budget.wall_s is not None:
+        limits.append(f"{budget.wall_s:g} s")
+    return " or ".join(limits)
+
+
+def _totals(plan: Plan, estimate: Estimate) -> list[str]:
+    counted = f"{len(plan.trials)} trials: {len(plan.cells)} cells × {len(plan.study.seeds)} seeds"
+    known = len(plan.trials) - estimate.unknown
+    if not estimate.unknown:
+        time = f"at most {spell_seconds(estimate.total_s)}, one after the other"
+    elif known:
+        total = spell_seconds(estimate.total_s)
+        time = f"at most {total} for {known} of them, unknown for {estimate.unknown}"
+    else:
+        time = "time unknown"
+    lines = ["", f"{counted}; {time}", *(f"  {source}" for source in estimate.sources[:8])]
+    if len(estimate.sources) > 8:
+        lines.append(f"  … and {len(estimate.sources) - 8} more")
+    return [*lines, *(f"left out: {reason}" for reason in plan.study.left_out)]
