@@ -1,0 +1,260 @@
+"""What this machine is, and how steadily it runs right now. What cannot be read is None, never zero."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+import os
+import platform
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import psutil
+
+_CGROUP_ROOT = Path("/sys/fs/cgroup")
+
+
+def machine_facts() -> dict[str, Any]:
+    """Everything a reader of the results needs to know about the machine, as JSON-able values."""
+    memory = psutil.virtual_memory()
+    gpu_list, no_gpus = gpus()
+    return {
+        "host_sha256": hashlib.sha256(socket.gethostname().encode()).hexdigest()[:16],
+        "os": _os_name(),
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "python": platform.python_version(),
+        "cpu": cpu_model(),
+        "cores_logical": os.cpu_count(),
+        "cores_physical": psutil.cpu_count(logical=False),
+        "cores_usable": usable_cores(),
+        "affinity": affinity(),
+        "cgroup_cores": cgroup_cores(),
+        "memory_total_bytes": memory.total,
+        "memory_available_bytes": memory.available,
+        "load": _load(),
+        "gpus": gpu_list,
+        "gpus_reason": no_gpus,
+        "compilers": compilers(),
+        "virtualisation": virtualisation(),
+    }
+
+
+def usable_cores() -> int:
+    """Cores this process may keep busy: its affinity, cut by a container's quota."""
+    allowed = affinity()
+    cores = len(allowed) if allowed is not None else os.cpu_count() or 1
+    quota = cgroup_cores()
+    return max(1, min(cores, math.floor(quota))) if quota is not None else cores
+
+
+def affinity() -> list[int] | None:
+    """The CPUs this process may run on; None where the system has no such notion."""
+    if sys.platform == "linux":
+        return sorted(os.sched_getaffinity(0))
+    return None
+
+
+def cgroup_cores(root: Path = _CGROUP_ROOT, membership: Path = Path("/proc/self/cgroup")) -> float | None:
+    """The CPU quota in cores: the tightest on the way from this process's group to the root; None without."""
+    quotas = []
+    for line in _read(membership).splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controllers == "":
+            base, quota_of = root, _quota_v2
+        elif "cpu" in controllers.split(","):
+            base, quota_of = root / "cpu", _quota_v1
+        else:
+            continue
+        inside = Path(group.lstrip("/"))
+        for directory in (inside, *inside.parents):
+            quota = quota_of(base / directory)
+            if quota is not None:
+                quotas.append(quota)
+    return min(quotas, default=None)
+
+
+def gpus() -> tuple[list[dict[str, Any]], str | None]:
+    """NVIDIA GPUs, and why there are none."""
+    try:
+        import pynvml
+    except ImportError:
+        return [], "nvidia-ml-py is not installed"
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return [], f"NVML: {error}"
+    try:
+        found = [_gpu(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())]
+        return found, None if found else "the driver lists no GPU"
+    except pynvml.NVMLError as error:
+        return [], f"NVML: {error}"
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def machine_variant() -> str:
+    """Which variant of a toolchain fits this machine: cuda with an NVIDIA GPU, else cpu."""
+    found, _ = gpus()
+    return "cuda" if found else "cpu"
+
+
+def compilers() -> dict[str, str | None]:
+    """Compiler → the first line of its `--version`; None where it is not on PATH."""
+    return {name: _version_line(name) for name in ("cc", "gcc", "g++", "clang", "clang++", "nvcc")}
+
+
+def cpu_model() -> str:
+    found = re.search(r"^model name\s*:\s*(.+)$", _read(Path("/proc/cpuinfo")), re.MULTILINE)
+    if found:
+        return found.group(1).strip()
+    if sys.platform == "darwin":
+        with contextlib.suppress(OSError):
+            brand = subprocess.run(
+                ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True
+            )
+            return brand.stdout.strip() or platform.processor()
+    return platform.processor() or platform.machine()
+
+
+def virtualisation() -> str | None:
+    """A hint that other tenants may share the hardware; None if nothing shows it."""
+    if any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv")):
+        return "container"
+    if re.search(r"^flags\s*:.*\bhypervisor\b", _read(Path("/proc/cpuinfo")), re.MULTILINE):
+        product = _read(Path("/sys/class/dmi/id/product_name")).strip()
+        return f"virtual machine ({product})" if product else "virtual machine"
+    return None
+
+
+class Calibration(NamedTuple):
+    """How long a fixed piece of work takes now."""
+
+    median_ns: int
+    spread: float
+    """(90th − 10th percentile) / median of the repeats: 0 on a machine that nothing disturbs."""
+
+
+def calibrate(repeats: int = 20, limit_s: float = 0.1) -> Calibration:
+    """Time a fixed kernel `repeats` times; fewer, but five at least, if that takes longer than `limit_s`."""
+    for _ in range(3):  # fills caches and raises the clock
+        _kernel()
+    times: list[int] = []
+    stop_at = time.perf_counter_ns() + int(limit_s * 1e9)
+    while len(times) < repeats and (len(times) < 5 or time.perf_counter_ns() < stop_at):
+        start = time.perf_counter_ns()
+        _kernel()
+        times.append(time.perf_counter_ns() - start)
+    median = statistics.median(times)
+    low, high = np.quantile(times, [0.1, 0.9])
+    return Calibration(int(median), float(high - low) / median)
+
+
+@dataclass(frozen=True)
+class CpuTicks:
+    """Clock ticks of all CPUs since boot."""
+
+    steal: int
+    total: int
+
+
+def cpu_ticks(stat: Path = Path("/proc/stat")) -> CpuTicks | None:
+    """None where the system does not count the time a hypervisor took away."""
+    fields = _read(stat).partition("\n")[0].split()
+    if len(fields) < 9 or fields[0] != "cpu":
+        return None
+    ticks = [int(field) for field in fields[1:9]]  # guest time is already inside user time
+    return CpuTicks(steal=ticks[7], total=sum(ticks))
+
+
+def steal_percent(before: CpuTicks | None, after: CpuTicks | None) -> float | None:
+    """Share of CPU time between two readings that went to other tenants of the hardware."""
+    if before is None or after is None or after.total <= before.total:
+        return None
+    return 100.0 * (after.steal - before.steal) / (after.total - before.total)
+
+
+# Small enough for one thread of any BLAS, and for the caches of any core.
+_MATRIX = np.linspace(-1.0, 1.0, 48 * 48).reshape(48, 48)
+
+
+def _kernel() -> float:
+    """About 3 ms of interpreter and array work in the proportion of a training loop on a small network."""
+    total = 0.0
+    for index in range(24_000):
+        total += (index & 7) * 0.5
+    matrix = _MATRIX
+    for _ in range(120):
+        matrix = np.tanh(_MATRIX @ matrix)
+    return total + float(matrix[0, 0])
+
+
+def _quota_v2(group: Path) -> float | None:
+    quota, _, period = _read(group / "cpu.max").strip().partition(" ")
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
+
+
+def _quota_v1(group: Path) -> float | None:
+    quota = _read(group / "cpu.cfs_quota_us").strip()
+    period = _read(group / "cpu.cfs_period_us").strip()
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
+
+
+def _gpu(nvml: Any, index: int) -> dict[str, Any]:
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+    cuda = nvml.nvmlSystemGetCudaDriverVersion()
+    return {
+        "index": index,
+        "name": nvml.nvmlDeviceGetName(handle),
+        "memory_total_bytes": nvml.nvmlDeviceGetMemoryInfo(handle).total,
+        "compute_capability": f"{major}.{minor}",
+        "driver": nvml.nvmlSystemGetDriverVersion(),
+        "cuda_driver": f"{cuda // 1000}.{cuda % 1000 // 10}",
+    }
+
+
+def _version_line(executable: str) -> str | None:
+    path = shutil.which(executable)
+    if path is None:
+        return None
+    try:
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines: list[str] = done.stdout.strip().splitlines()
+    return (lines or [path])[0] if done.returncode == 0 else None
+
+
+def _os_name() -> str:
+    with contextlib.suppress(OSError):
+        release: Mapping[str, str] = platform.freedesktop_os_release()
+        return release.get("PRETTY_NAME", platform.system())
+    return f"{platform.system()} {platform.mac_ver()[0] or platform.release()}"
+
+
+def _load() -> list[float] | None:
+    """Mean number of runnable processes over 1, 5 and 15 minutes."""
+    with contextlib.suppress(OSError, AttributeError):
+        return list(os.getloadavg())
+    return None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,192 @@
+"""What can be built: one TOML file per framework, shipped here or kept in a directory of the user's."""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from rldyno.config import load_config, validated
+from rldyno.errors import Problem
+from rldyno.toolchains.interpreters import has_headers
+
+# Thread pools that any Python process may hold, whatever its framework.
+COMMON_THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
+Device = Literal["cpu", "cuda"]
+Step = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Need(_Table):
+    """Something outside pip that the toolchain needs to run."""
+
+    any_of: tuple[str, ...] = ()
+    """Executables; one of them must be on PATH."""
+    python_headers: bool = False
+    """Python.h of the toolchain's interpreter, which a framework that compiles extensions includes."""
+    modes: tuple[str, ...] = ()
+    """The modes that need it; empty for all."""
+    why: str
+    fix: str
+
+    @model_validator(mode="after")
+    def _something(self) -> Need:
+        if bool(self.any_of) == self.python_headers:
+            raise ValueError("give either `any_of` or `python_headers = true`")
+        return self
+
+    def met(self, python: Path) -> bool:
+        if self.python_headers:
+            return has_headers(python)
+        return any(shutil.which(executable) for executable in self.any_of)
+
+
+class Variant(_Table):
+    steps: Annotated[tuple[Step, ...], Field(min_length=1)]
+    """Arguments of each `pip install`, in order."""
+
+
+class Threads(_Table):
+    variables: tuple[str, ...] = ()
+
+
+class Toolchain(_Table):
+    kind: Literal["contestant", "peer"] = "contestant"
+    """Contestants enter studies; peers are whole libraries that benchmarks compare with."""
+    framework: Name
+    summary: str
+    import_name: str
+    """The module whose import shows that the toolchain works."""
+    python: str
+    """Versions of CPython it runs on, e.g. ">=3.10,<3.14"."""
+    backend: str = ""
+    """Module of rldyno_rig.backends; contestants only."""
+    modes: dict[Name, Annotated[tuple[Device, ...], Field(min_length=1)]] = {}
+    """Execution mode → the devices it runs on; contestants only."""
+    max_workers: Annotated[int, Field(ge=1)] = 1
+    """Data-parallel workers of one trial."""
+    needs: tuple[Need, ...] = ()
+    variables: dict[str, str] = {}
+    """Environment variables of every worker."""
+    threads: Threads = Threads()
+    cpu: Variant
+    cuda: Variant | None = None
+
+    @field_validator("python")
+    @classmethod
+    def _specifier(cls, text: str) -> str:
+        try:
+            SpecifierSet(text)
+        except InvalidSpecifier:
+            raise ValueError(f'{text!r} is not a version range such as ">=3.10,<3.14"') from None
+        return text
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Toolchain:
+        if self.kind == "contestant" and not (self.backend and self.modes):
+            raise ValueError("a contestant needs `backend` and `[modes]`")
+        if self.kind == "peer" and (self.backend or self.modes):
+            raise ValueError("a peer has neither `backend` nor `[modes]`")
+        for need in self.needs:
+            for mode in need.modes:
+                if mode not in self.modes:
+                    raise ValueError(f"`needs` names the mode `{mode}`, which `[modes]` does not have")
+        return self
+
+    @property
+    def thread_variables(self) -> tuple[str, ...]:
+        """Every variable that is set to the number of cores."""
+        return COMMON_THREAD_VARIABLES + self.threads.variables
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        return ("cpu",) if self.cuda is None else ("cpu", "cuda")
+
+    def steps(self, variant: str) -> tuple[Step, ...]:
+        chosen = {"cpu": self.cpu, "cuda": self.cuda}.get(variant)
+        if chosen is None:
+            raise Problem(
+                f"the {self.framework} toolchain has no {variant} variant",
+                fix=f"choose from: {', '.join(self.variants)}",
+            )
+        return chosen.steps
+
+    def missing_needs(self, python: Path) -> list[Need]:
+        """The needs that this machine does not meet when `python` is the toolchain's interpreter."""
+        return [need for need in self.needs if not need.met(python)]
+
+    def worker_variables(self, cores: int) -> dict[str, str]:
+        """The environment variables of a worker that may use this many cores."""
+        return dict.fromkeys(self.thread_variables, str(cores)) | self.variables
+
+
+def catalogue() -> dict[str, Toolchain]:
+    """Framework → toolchain, for everything that can be a contestant."""
+    return _of_kind("contestant")
+
+
+def peers() -> dict[str, Toolchain]:
+    """Name → toolchain, for the libraries that benchmarks compare with."""
+    return _of_kind("peer")
+
+
+def toolchain(name: str) -> Toolchain:
+    """The contestant or peer of that name; a Problem with a suggestion if there is none."""
+    known = read_catalogue()
+    if name not in known:
+        raise unknown(name, known)
+    return known[name]
+
+
+def unknown(name: str, known: Iterable[str]) -> Problem:
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    return Problem(
+        f"unknown toolchain `{name}`" + (f", did you mean `{close[0]}`?" if close else ""),
+        fix=f"choose from: {', '.join(names)}",
+    )
+
+
+def read_catalogue() -> dict[str, Toolchain]:
+    """All toolchains. A file of the user's replaces the shipped one of the same name."""
+    directories = (Path(__file__).parent, *load_config().toolchain_dirs)
+    return {name: found for directory in directories for name, found in _read(directory).items()}
+
+
+def _of_kind(kind: str) -> dict[str, Toolchain]:
+    return {name: found for name, found in read_catalogue().items() if found.kind == kind}
+
+
+def _read(directory: Path) -> Mapping[str, Toolchain]:
+    if not directory.is_dir():
+        raise Problem(
+            f"`toolchain_dirs` names {directory}, which is not a directory",
+            fix="create it, or remove it from the config file",
+        )
+    return {path.stem: _read_file(path) for path in sorted(directory.glob("*.toml"))}
+
+
+def _read_file(path: Path) -> Toolchain:
+    found = validated(Toolchain, path)
+    if found.framework != path.stem:
+        raise Problem(
+            f'{path}: framework is "{found.framework}", but the file is called {path.name}',
+            fix=f"rename it to {found.framework}.toml",
+        )
+    return found

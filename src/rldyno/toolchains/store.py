@@ -1,0 +1,228 @@
+"""The built toolchains in the user's cache: their names, what makes one valid, and removing old ones.
+
+A toolchain lives in `<name>-<variant>-<fingerprint>`. It is valid only once its `ready.json` exists, which is
+written last and atomically; a directory without it is what an interrupted build left behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import filelock
+import psutil
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from rldyno.config import cache_dir
+from rldyno.errors import Problem
+from rldyno.toolchains.catalogue import Toolchain
+from rldyno.toolchains.interpreters import Python, find_python
+
+FORMAT = 1
+READY_FILE = "ready.json"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides what a build contains. Its hash is part of the directory's name."""
+
+    name: str
+    variant: str
+    steps: tuple[tuple[str, ...], ...]
+    python: str
+    pip_args: tuple[str, ...]
+    format: int = FORMAT
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
+
+    @property
+    def directory(self) -> Path:
+        return toolchains_dir() / f"{self.name}-{self.variant}-{self.fingerprint}"
+
+    @property
+    def log(self) -> Path:
+        return toolchains_dir() / "logs" / f"{self.directory.name}.log"
+
+    def same_but_pip_args(self, other: Recipe) -> bool:
+        return (self.name, self.variant, self.steps, self.python, self.format) == (
+            other.name,
+            other.variant,
+            other.steps,
+            other.python,
+            other.format,
+        )
+
+
+@dataclass(frozen=True)
+class Built:
+    """A finished toolchain."""
+
+    directory: Path
+    recipe: Recipe
+    versions: dict[str, str]
+    size_bytes: int
+    install_s: float
+    built_at: float
+    """Seconds since the epoch."""
+    reused: bool = True
+    """False for the call that built it."""
+
+    @property
+    def python(self) -> Path:
+        return python_in(self.directory)
+
+
+def toolchains_dir() -> Path:
+    return cache_dir() / "toolchains"
+
+
+def python_in(directory: Path) -> Path:
+    return directory / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def make_recipe(toolchain: Toolchain, variant: str, pip_args: Sequence[str] = ()) -> tuple[Recipe, Python]:
+    """The recipe, and the interpreter its environment will be made with."""
+    steps = toolchain.steps(variant)
+    python = find_python(toolchain.python)
+    return Recipe(toolchain.framework, variant, steps, python.version, tuple(pip_args)), python
+
+
+def all_built() -> list[Built]:
+    """Every finished toolchain in the cache, the newest first."""
+    found = (read_ready(path.parent) for path in toolchains_dir().glob(f"*/{READY_FILE}"))
+    return sorted((built for built in found if built), key=lambda built: built.built_at, reverse=True)
+
+
+def read_ready(directory: Path) -> Built | None:
+    """None unless the directory holds a finished build whose interpreter still exists."""
+    try:
+        ready: dict[str, Any] = json.loads((directory / READY_FILE).read_text(encoding="utf-8"))
+        recipe = ready["recipe"]
+        built = Built(
+            directory=directory,
+            recipe=Recipe(
+                name=recipe["name"],
+                variant=recipe["variant"],
+                steps=tuple(tuple(step) for step in recipe["steps"]),
+                python=recipe["python"],
+                pip_args=tuple(recipe["pip_args"]),
+                format=recipe["format"],
+            ),
+            versions=ready["versions"],
+            size_bytes=ready["size_bytes"],
+            install_s=ready["install_s"],
+            built_at=ready["built_at"],
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return built if built.python.exists() else None
+
+
+def find_built(toolchain: Toolchain, variant: str, pip_args: Sequence[str] = ()) -> Built | None:
+    """The finished build of these pins: with these pip arguments, else with any others, newest first.
+
+    pip arguments say where packages come from, so a build made once with `setup --pip-args` serves every
+    later command.
+    """
+    wanted, _ = make_recipe(toolchain, variant, pip_args)
+    exact = read_ready(wanted.directory)
+    return exact or next((built for built in all_built() if built.recipe.same_but_pip_args(wanted)), None)
+
+
+def pinned_versions(built: Built) -> dict[str, str]:
+    """Package → installed version, of the packages the recipe names."""
+    pinned: dict[str, str] = {}
+    for argument in (argument for step in built.recipe.steps for argument in step):
+        with contextlib.suppress(InvalidRequirement):
+            name = canonicalize_name(Requirement(argument).name)
+            if name in built.versions:
+                pinned[name] = built.versions[name]
+    return pinned
+
+
+def superseded(current: Sequence[Built]) -> list[Path]:
+    """Directories in the cache that no current toolchain uses: old pins and what interrupted builds left."""
+    kept = {built.directory for built in current}
+    if not toolchains_dir().is_dir():
+        return []
+    return sorted(
+        path
+        for path in toolchains_dir().iterdir()
+        if path.is_dir() and path.name != "logs" and path not in kept
+    )
+
+
+def remove(directory: Path) -> None:
+    """Remove one toolchain, unless something runs in it or builds it."""
+    lock = filelock.FileLock(lock_file(directory), timeout=0)
+    try:
+        with lock:
+            if list(processes_in(directory)):
+                raise Problem(f"{directory.name} is in use", fix="wait for the run to end", code=1)
+            discard(directory)
+    except filelock.Timeout:
+        raise Problem(f"{directory.name} is being built", fix="wait for it to end", code=1) from None
+
+
+def size_of(directory: Path) -> int:
+    """Bytes of all files below the directory; files that vanish meanwhile count nothing."""
+    total = 0
+    pending = [directory]
+    while pending:
+        with contextlib.suppress(OSError), os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(Path(entry.path))
+                else:
+                    with contextlib.suppress(OSError):
+                        total += entry.stat(follow_symlinks=False).st_size
+    return total
+
+
+def lock_file(directory: Path) -> Path:
+    return directory.with_name(directory.name + ".lock")
+
+
+def discard(directory: Path) -> None:
+    """Remove a directory so that a crash in the middle never leaves something that looks finished."""
+    (directory / READY_FILE).unlink(missing_ok=True)
+    if directory.exists():
+        shutil.rmtree(directory)
+
+
+def stop_leftovers(directory: Path) -> None:
+    """A killed build may have left pip running: it would write into the directory that is built next."""
+    for process in list(processes_in(directory)):
+        stop(process.pid)
+
+
+def processes_in(directory: Path) -> Iterator[psutil.Process]:
+    """Processes whose program is the directory's interpreter, or that create its environment."""
+    inside = str(directory) + os.sep
+    for process in psutil.process_iter(["cmdline"]):
+        command = process.info["cmdline"] or [""]
+        if command[0].startswith(inside) or command[-2:] == ["venv", str(directory)]:
+            yield process
+
+
+def stop(pid: int) -> None:
+    """End a process and its children; a no-op for one that has ended."""
+    try:
+        process = psutil.Process(pid)
+        family = [*process.children(recursive=True), process]
+    except psutil.NoSuchProcess:
+        return
+    for member in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            member.kill()
+    psutil.wait_procs(family, timeout=10)
