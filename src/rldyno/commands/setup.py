@@ -1,0 +1,157 @@
+"""`rldyno setup`: build toolchains, list them, remove old ones."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rldyno.toolchains.catalogue import Toolchain
+    from rldyno.toolchains.store import Built
+
+
+def setup(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Toolchains to build; without names, every contestant's."),
+    ] = None,
+    pip_args: Annotated[
+        str | None, typer.Option(help='Arguments passed to pip, e.g. "--no-index --find-links DIR".')
+    ] = None,
+    variant: Annotated[
+        str | None, typer.Option(help="cpu or cuda, instead of what fits this machine.")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Show every toolchain and where it stands.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove builds that are no longer used.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
+) -> None:
+    """Build the isolated environments that the frameworks run in."""
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True)
+    if list_:
+        list_toolchains(console)
+    elif prune:
+        prune_toolchains(console, yes)
+    else:
+        build_toolchains(console, names or [], pip_args, variant)
+
+
+def build_toolchains(console: Console, names: list[str], pip_args: str | None, variant: str | None) -> None:
+    """Build each; one that fails does not keep the others from being built."""
+    from rldyno.cli import print_problem
+    from rldyno.errors import Problem
+    from rldyno.toolchains import build, catalogue, toolchain
+    from rldyno.toolchains.progress import shown_progress
+    from rldyno.toolchains.resolve import chosen_variant, given_interpreters
+
+    if variant not in (None, "cpu", "cuda"):
+        raise Problem(f"unknown variant `{variant}`", fix="choose from: cpu, cuda")
+    arguments = _split(pip_args)
+    given = given_interpreters()
+    failed = []
+    for chain in [toolchain(name) for name in names] or list(catalogue().values()):
+        if chain.framework in given and not names:
+            console.print(f"{chain.framework}: uses {given[chain.framework]} (config file)", markup=False)
+            continue
+        try:
+            fitting = chosen_variant(chain)
+            with shown_progress(console) as on_progress:
+                built = build(chain, variant or fitting, arguments, on_progress)
+        except Problem as problem:
+            print_problem(problem)
+            failed.append(chain.framework)
+            continue
+        _print_built(console, chain, built)
+        if variant not in (None, fitting):
+            console.print(f'  used once the config file says: variant = "{variant}"', markup=False)
+    if failed:
+        raise Problem(f"not built: {', '.join(failed)}", code=1)
+
+
+def list_toolchains(console: Console) -> None:
+    from rldyno.toolchains.catalogue import read_catalogue
+    from rldyno.toolchains.progress import megabytes
+    from rldyno.toolchains.resolve import state
+
+    for name, chain in sorted(read_catalogue().items(), key=lambda item: (item[1].kind, item[0])):
+        found = state(chain)
+        size = megabytes(found.built.size_bytes) if found.built else ""
+        place = found.given or (found.built.directory if found.built else "")
+        line = f"{name:12}{found.status:10}{found.variant:6}{size:>8}  {chain.summary}"
+        console.print(f"{line}\n  {place}" if place else line, markup=False)
+
+
+def prune_toolchains(console: Console, yes: bool) -> None:
+    """Offer everything that no toolchain of this catalogue uses; remove it once confirmed."""
+    from rldyno.toolchains.catalogue import read_catalogue
+    from rldyno.toolchains.progress import megabytes
+    from rldyno.toolchains.store import find_built, remove, size_of, superseded
+
+    current = [
+        built
+        for chain in read_catalogue().values()
+        for variant in chain.variants
+        if (built := find_built(chain, variant))
+    ]
+    old = superseded(current)
+    if not old:
+        console.print("nothing to remove: every build in the cache is in use")
+        return
+    sizes = [size_of(directory) for directory in old]
+    for directory, size in zip(old, sizes, strict=True):
+        console.print(f"{_describe(directory)}, {megabytes(size)}", markup=False)
+    if not (yes or _confirmed(f"remove these ({megabytes(sum(sizes))})?")):
+        console.print("nothing removed; --yes removes them without asking")
+        return
+    for directory in old:
+        remove(directory)
+    console.print(f"removed {megabytes(sum(sizes))}")
+
+
+def _split(pip_args: str | None) -> tuple[str, ...]:
+    import shlex
+
+    from rldyno.config import load_config
+    from rldyno.errors import Problem
+
+    if pip_args is None:
+        return load_config().pip_args
+    try:
+        return tuple(shlex.split(pip_args))
+    except ValueError as error:
+        raise Problem(f"--pip-args {pip_args!r}: {error}", fix="close the quotation") from error
+
+
+def _print_built(console: Console, chain: Toolchain, built: Built) -> None:
+    from rldyno.toolchains.progress import megabytes
+    from rldyno.toolchains.store import pinned_versions
+
+    when = "ready" if built.reused else "built"
+    versions = ", ".join(f"{name} {version}" for name, version in pinned_versions(built).items())
+    console.print(
+        f"{chain.framework} ({built.recipe.variant}): {when}, {megabytes(built.size_bytes)}, "
+        f"{built.install_s:.0f} s to install\n"
+        f"  {versions}, Python {built.recipe.python}\n"
+        f"  {built.directory}",
+        markup=False,
+    )
+
+
+def _describe(directory: Path) -> str:
+    from rldyno.toolchains.store import pinned_versions, read_ready
+
+    built = read_ready(directory)
+    if built is None:
+        return f"{directory.name}: unfinished"
+    versions = ", ".join(f"{name} {version}" for name, version in pinned_versions(built).items())
+    return f"{directory.name}: {versions}, Python {built.recipe.python}"
+
+
+def _confirmed(question: str) -> bool:
+    return sys.stdin.isatty() and typer.confirm(question)
