@@ -1,0 +1,1 @@
+"""Running a plan's trials: here on this machine."""

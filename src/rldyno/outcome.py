@@ -1,0 +1,207 @@
+"""How a trial ended: from an exit status, the worker's own result and what was measured, to outcome.json."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rldyno import records
+from rldyno.errors import Problem
+from rldyno.records import Json
+from rldyno_rig import schema
+
+if TYPE_CHECKING:
+    from rldyno.machine import Calibration
+    from rldyno.probe import Probe
+    from rldyno.probe.tree import CpuTimes
+
+_RESULT_FIELDS = {"reason": str, "steps": int, "train_ns": int, "startup_ns": dict, "phases_ns": dict}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why the worker is no more. An empty reason leaves the verdict to its result.json."""
+
+    reason: str
+    message: str
+    exit_code: int | None = None
+
+    @staticmethod
+    def from_exit(exit_code: int) -> Ending:
+        if exit_code < 0:
+            return Ending("killed", f"killed by {signal_name(-exit_code)}", exit_code)
+        if exit_code > 0:
+            return Ending("crashed", f"exited with code {exit_code}", exit_code)
+        return Ending("", "", exit_code)
+
+
+@dataclass
+class Measured:
+    """What the runner saw of a worker."""
+
+    wall_ns: int
+    usage: resource.struct_rusage | None
+    probe: Probe
+    probe_cpu_s: float
+    calibration: Calibration
+    cpu_times: tuple[CpuTimes, CpuTimes] | None = None
+    """Of the worker's CPUs, before and after."""
+    out_of_memory: bool = False
+    """The kernel killed some process for memory meanwhile."""
+    affinity: Json = field(default_factory=lambda: {"worker": None, "probe": None})
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def make_outcome(
+    trial: Json,
+    attempt: int,
+    ending: Ending,
+    started_at: str,
+    measured: Measured | None = None,
+    trial_dir: Path | None = None,
+) -> Json:
+    """The content of outcome.json. Without `measured` the worker never ran."""
+    result, flaw = (None, "") if trial_dir is None else read_result(trial_dir / schema.RESULT_FILE)
+    status, reason, message = verdict(ending, result, flaw, measured)
+    failed = status == records.FAILED
+    signalled = ending.exit_code is not None and ending.exit_code < 0
+    return {
+        "schema": schema.SCHEMA_VERSION,
+        "trial": trial["trial"],
+        "attempt": attempt,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "log_tail": records.log_tail(trial_dir / schema.LOG_FILE) if failed and trial_dir else None,
+        "exit_code": None if signalled else ending.exit_code,
+        "signal": signal_name(-ending.exit_code) if signalled and ending.exit_code is not None else None,
+        "started_at": started_at,
+        **_figures(measured, result),
+        "result": result,
+    }
+
+
+def read_result(path: Path) -> tuple[Json | None, str]:
+    """(the worker's result or None, what is wrong with it)."""
+    if not path.exists():
+        return None, "ended without a result"
+    try:
+        result = records.read_json(path)
+    except Problem:
+        return None, f"ended without a result: {path.name} is garbage"
+    for name, kind in _RESULT_FIELDS.items():
+        if not isinstance(result.get(name), kind):
+            return None, f"ended without a usable result: {path.name} has no valid `{name}`"
+    if result["reason"] not in schema.DONE_REASONS and result["reason"] not in schema.FAILED_REASONS:
+        return None, f"ended without a usable result: unknown reason `{result['reason'][:40]}`"
+    return result, ""
+
+
+def verdict(
+    ending: Ending, result: Json | None, flaw: str, measured: Measured | None
+) -> tuple[str, str, str]:
+    """(status, reason, message): the runner's own judgement first, then the worker's."""
+    said = str((result or {}).get("message") or "")
+    if ending.reason == "killed" and measured:
+        return records.FAILED, "killed", ending.message + _memory_hint(ending, measured)
+    if ending.reason == "crashed" and result and result["reason"] in schema.FAILED_REASONS and said:
+        return records.FAILED, result["reason"], said
+    if ending.reason:
+        return records.FAILED, ending.reason, ending.message
+    if result is None:
+        return records.FAILED, "crashed", flaw
+    status = records.DONE if result["reason"] in schema.DONE_REASONS else records.FAILED
+    return status, result["reason"], said or f"ended by `{result['reason']}`"
+
+
+def _memory_hint(ending: Ending, measured: Measured) -> str:
+    if ending.exit_code != -signal.SIGKILL:
+        return ""
+    peak = measured.probe.peak_rss_bytes
+    share = peak / physical_memory_bytes()
+    holding = f"it held {peak / 2**20:,.0f} MiB, {share:.0%} of this machine's memory"
+    if measured.out_of_memory:
+        return f": out of memory ({holding})"
+    return f" (out of memory? {holding})" if share > 0.5 else f" from outside ({holding})"
+
+
+def physical_memory_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _figures(measured: Measured | None, result: Json | None) -> Json:
+    if measured is None:
+        names = ("wall_s", "cpu_s", "peak_rss_bytes", "baseline_rss_bytes", "affinity", "probe", "noise")
+        return dict.fromkeys(names)
+    wall_s, cpu_s = measured.wall_ns / 1e9, _cpu_s(measured)
+    return {
+        "wall_s": wall_s,
+        "cpu_s": cpu_s,
+        "peak_rss_bytes": _peak_rss(measured),
+        "baseline_rss_bytes": _baseline_rss(measured.probe, result),
+        "affinity": measured.affinity,
+        "probe": {
+            "samples": measured.probe.samples,
+            "cpu_s": measured.probe_cpu_s,
+            "core_percent": 100.0 * measured.probe_cpu_s / wall_s if wall_s > 0 else None,
+        },
+        "noise": _noise(measured, cpu_s),
+    }
+
+
+def _cpu_s(measured: Measured) -> float:
+    """The kernel's exact account covers children that were waited for, the probe's the others too."""
+    exact = measured.usage.ru_utime + measured.usage.ru_stime if measured.usage else 0.0
+    return max(exact, measured.probe.cpu_ns / 1e9)
+
+
+def _peak_rss(measured: Measured) -> int | None:
+    """Of the samples, VmHWM and the kernel's ru_maxrss the highest.
+
+    ru_maxrss also covers this runner, whose copy the worker was before it became Python: it counts only
+    above the runner's own.
+    """
+    unit = 1 if sys.platform == "darwin" else 1024
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    theirs = measured.usage.ru_maxrss if measured.usage else 0
+    peak = max(measured.probe.peak_rss_bytes, theirs * unit if theirs > own else 0)
+    return peak or None
+
+
+def _baseline_rss(probe: Probe, result: Json | None) -> int | None:
+    with contextlib.suppress(KeyError, TypeError):
+        startup = (result or {})["startup_ns"]
+        return probe.rss_at(int(startup["interpreter"]) + int(startup["import"]))
+    return None
+
+
+def _noise(measured: Measured, cpu_s: float) -> Json:
+    """Percentages are of the time of the worker's CPUs. score: the share of it that others may have taken."""
+    spread = measured.calibration.spread
+    foreign = steal = None
+    if measured.cpu_times:
+        before, after = measured.cpu_times
+        total = after.total_s - before.total_s
+        if total > 0:
+            foreign = 100.0 * max(0.0, after.busy_s - before.busy_s - cpu_s) / total
+            if before.steal_s is not None and after.steal_s is not None:
+                steal = 100.0 * (after.steal_s - before.steal_s) / total
+    return {
+        "calibration_ns": measured.calibration.median_ns,
+        "calibration_spread": spread,
+        "steal_percent": steal,
+        "foreign_cpu_percent": foreign,
+        "score": spread + ((foreign or 0.0) + (steal or 0.0)) / 100.0,
+    }

@@ -1,0 +1,6 @@
+"""The probe: watches a worker's process tree and the machine from outside the measured process."""
+
+from rldyno.probe.probe import Probe
+from rldyno.probe.readers import NullReader, Reader
+
+__all__ = ["NullReader", "Probe", "Reader"]

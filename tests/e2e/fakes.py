@@ -1,0 +1,115 @@
+"""Trial directories and studies whose workers are tests/workers/fake_worker.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rldyno_rig import hyper, schema
+
+FAKE_WORKER = Path(__file__).parents[1] / "workers" / "fake_worker.py"
+
+
+def fake_interpreter(folder: Path) -> Path:
+    """Looks like a Python; asked to train, it becomes the fake worker."""
+    script = folder / "fake-python"
+    script.write_text(
+        "#!/bin/sh\n"
+        'case " $* " in\n'
+        f'  *" train "*) exec {sys.executable} -X faulthandler {FAKE_WORKER} "$@" ;;\n'
+        f'  *) exec {sys.executable} "$@" ;;\n'
+        "esac\n"
+    )
+    script.chmod(0o755)
+    return script
+
+
+def make_trial(folder: Path, behaviour: str, **changes: Any) -> Path:
+    """A trial directory whose worker behaves like this."""
+    directory = folder / "fake-trial"
+    directory.mkdir()
+    trial = {
+        "schema": schema.SCHEMA_VERSION,
+        "trial": "fake-trial",
+        "contestant": "numpy:eager",
+        "framework": "numpy",
+        "mode": "eager",
+        "algorithm": "dqn",
+        "environment": "CartPole-v1",
+        "max_episode_steps": None,
+        "device": "cpu",
+        "cores": 1,
+        "workers": 1,
+        "dtype": "float32",
+        "division": "closed",
+        "seed": 0,
+        "block": 0,
+        "hyper": hyper.to_json(hyper.Dqn()),
+        "budget": {
+            "steps": 100,
+            "episodes": None,
+            "wall_s": None,
+            "stop_return": None,
+            "stop_episodes": None,
+        },
+        "interpreter": str(fake_interpreter(folder)),
+        "isolated": True,
+        "variables": {"FAKE_WORKER": behaviour},
+        "hang_timeout_s": 1.0,
+        "sample_hz": 20,
+        **changes,
+    }
+    (directory / schema.TRIAL_FILE).write_text(json.dumps(trial))
+    return directory
+
+
+def rldyno(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60, **options)
+
+
+def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    )
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "rldyno", *map(str, arguments)]
+
+
+def outcome_of(directory: Path) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads((directory / schema.OUTCOME_FILE).read_text())
+    return value
+
+
+def wait_until(what: Callable[[], bool], timeout_s: float = 15.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not what():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def workers_in(directory: Path) -> list[int]:
+    """Living processes, zombies aside, whose folder is below this one: fake workers and their children."""
+    inside = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                folder = (entry / "cwd").readlink()
+                state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            if folder.is_relative_to(directory.resolve()) and state not in "ZX":
+                inside.append(int(entry.name))
+    return inside
+
+
+def kill(pid: int, number: int = signal.SIGKILL) -> None:
+    os.kill(pid, number)

@@ -1,0 +1,207 @@
+"""A worker that trains nothing: it behaves, or misbehaves, as the variable FAKE_WORKER says.
+
+It writes the files of a real one. The behaviour is `name` or `name:argument`, or several separated by blanks
+as `trial-id-part=behaviour`, where the first part found in the trial's id decides.
+"""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
+
+from rldyno_rig import schema
+
+SPAWN_NS = int(os.environ[schema.SPAWN_VARIABLE])
+
+
+class Records:
+    def __init__(self, directory):
+        self.directory = directory
+        self.step = 0
+        self.startup = {
+            "interpreter": since_spawn(),
+            "import": 1_000_000,
+            "build": 1_000_000,
+            "first_call": 0,
+        }
+        (directory / schema.FACTS_FILE).write_text(json.dumps({"python": sys.version, "versions": {}}))
+        self.progress = self.open(schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS)
+        self.episodes = self.open(schema.EPISODES_FILE, schema.EPISODE_COLUMNS)
+        self.train_start = since_spawn()
+
+    def open(self, name, columns):
+        stream = (self.directory / name).open("w", newline="")
+        stream.write(",".join(columns) + "\n")
+        stream.flush()
+        return stream
+
+    def tick(self, steps=100):
+        self.step += steps
+        row = [since_spawn(), self.step, self.step // 10, self.step // 4, 20.0, 0.5]
+        csv.writer(self.progress, lineterminator="\n").writerow(row + [1] * len(schema.PHASES))
+        csv.writer(self.episodes, lineterminator="\n").writerow(
+            [self.step // 10, 0, self.step, since_spawn(), 20.0, 10, 1]
+        )
+        self.progress.flush()
+        self.episodes.flush()
+
+    def result(self, reason="steps", message="the budget was reached"):
+        train_ns = since_spawn() - self.train_start
+        result = {
+            "reason": reason,
+            "message": message,
+            "steps": self.step,
+            "episodes": self.step // 10,
+            "updates": self.step // 4,
+            "startup_ns": self.startup,
+            "train_start_ns": self.train_start,
+            "train_ns": train_ns,
+            "phases_ns": {phase: train_ns if phase == "other" else 0 for phase in schema.PHASES},
+            "threshold": None,
+            "final_return": 20.0,
+        }
+        (self.directory / schema.RESULT_FILE).write_text(json.dumps(result))
+
+
+def since_spawn():
+    return time.monotonic_ns() - SPAWN_NS
+
+
+def burn(seconds):
+    """Use this much CPU time of this process."""
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+def good(records, seconds="0.2"):
+    end = time.monotonic() + float(seconds)
+    while time.monotonic() < end:
+        records.tick()
+        time.sleep(min(0.1, float(seconds)))
+    records.tick()
+    records.result()
+
+
+def dies(records, code="3"):
+    records.tick()
+    print("about to die", flush=True)
+    if code == "3":
+        raise SystemExit(int(code))
+    raise RuntimeError("the matrix is not a matrix")
+
+
+def killed(records):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def segfault(records):
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def hangs(records):
+    records.tick()
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGABRT])
+    subprocess.Popen(["sleep", "600"])
+    time.sleep(600)
+
+
+def dozes(records):
+    records.tick()
+    time.sleep(600)
+
+
+def garbage_output(records):
+    sys.stdout.buffer.write(bytes(range(256)) * 200 + b"\x1b[2J\xff\xfe")
+    sys.stdout.flush()
+    good(records)
+
+
+def garbage_then_dies(records):
+    sys.stdout.buffer.write(b"\x1b[2J\xff\xfe\x00 boom")
+    sys.stdout.flush()
+    os._exit(9)
+
+
+def floods(records):
+    line = b"x" * 65536
+    while True:
+        sys.stdout.buffer.write(line)
+
+
+def garbage_result(records):
+    good(records)
+    (records.directory / schema.RESULT_FILE).write_bytes(b"\x00\x01{{{")
+
+
+def wrong_result(records):
+    (records.directory / schema.RESULT_FILE).write_text('{"reason": "steps", "steps": "many"}')
+
+
+def no_result(records):
+    records.tick()
+
+
+def nan(records):
+    records.tick()
+    records.result("nan", "the loss became NaN at update 25")
+
+
+def burns(records, seconds="1"):
+    burn(float(seconds))
+    good(records, "0.1")
+
+
+def holds(records, mebibytes="100"):
+    block = bytearray(int(mebibytes) * 2**20)
+    for page in range(0, len(block), 4096):
+        block[page] = 1
+    good(records, "0.6")
+    del block
+    good(records, "0.2")
+
+
+def spawns(records, seconds="0.5"):
+    """Two children that burn this long each, sleep a while and are waited for."""
+    source = (
+        f"import time\nend = time.process_time() + {seconds}\n"
+        "while time.process_time() < end: pass\ntime.sleep(0.8)"
+    )
+    children = [subprocess.Popen([sys.executable, "-I", "-S", "-c", source]) for _ in range(2)]
+    for child in children:
+        child.wait()
+        records.tick()
+    good(records)
+
+
+def leaves_child(records):
+    """A child in a session of its own, as a data-loader that escapes its group."""
+    child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    (records.directory / "child.pid").write_text(str(child.pid))
+    good(records, "1.2")
+
+
+def torn(records):
+    good(records)
+    records.progress.write("123,4")
+    records.progress.flush()
+
+
+def main():
+    directory = Path(sys.argv[-1])
+    behaviour = os.environ.get("FAKE_WORKER", "good")
+    if "=" in behaviour:
+        pairs = [part.split("=", 1) for part in behaviour.split()]
+        behaviour = next((what for part, what in pairs if part in directory.name), "good")
+    name, _, argument = behaviour.partition(":")
+    globals()[name](Records(directory), *([argument] if argument else []))
+
+
+if __name__ == "__main__":
+    main()
