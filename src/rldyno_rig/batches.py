@@ -34,7 +34,7 @@ class RainbowBatch(NamedTuple):
     weight: np.ndarray
     """Importance weights of prioritised sampling."""
     noise: np.ndarray
-    """[3, k]: noise of the online network on obs, of the online network on next_obs, of the target network."""
+    """[3, k]: noise of the online network on obs, of the online one on next_obs, of the target network."""
 
 
 class A2cBatch(NamedTuple):

@@ -55,8 +55,8 @@ class Recorder:
         self._rows: List[str] = []
         self._traced: List[np.ndarray] = []
         self._actions = directory / ACTIONS_FILE
-        self._episode_file = open(str(directory / EPISODES_FILE), "w", encoding="ascii")  # noqa: PTH123
-        self._progress_file = open(str(directory / PROGRESS_FILE), "w", encoding="ascii")  # noqa: PTH123
+        self._episode_file = (directory / EPISODES_FILE).open("w", encoding="ascii")
+        self._progress_file = (directory / PROGRESS_FILE).open("w", encoding="ascii")
         self._episode_file.write(",".join(EPISODE_COLUMNS) + "\n")
         self._progress_file.write(",".join(PROGRESS_COLUMNS) + "\n")
         self._flush()

@@ -20,6 +20,7 @@ from rldyno_rig.parts.streams import streams
 from rldyno_rig.recorder import Recorder
 
 WARM_UP_CALLS = 3
+SEED_SPREAD = 10_000
 
 
 def train(directory: Path, started_ns: int) -> int:
@@ -81,7 +82,10 @@ def _train(
 def build(trial: Dict[str, Any], backend: Any, recorder: Recorder) -> Job:
     """Environment, initial weights and learner of a trial."""
     values = hyper.from_json(trial["algorithm"], trial["hyper"])
-    env = envs.make(trial["environment"], values.environments, trial["seed"], trial["max_episode_steps"])
+    # Environment i is seeded with seed + i: spread the seeds, so that no two trials share an environment.
+    env = envs.make(
+        trial["environment"], values.environments, SEED_SPREAD * trial["seed"], trial["max_episode_steps"]
+    )
     job_spec = spec.complete(
         trial["algorithm"], values, env.observation_shape, env.observation_dtype, env.actions
     )
@@ -115,7 +119,7 @@ def write_json(path: Path, value: Dict[str, Any]) -> None:
     """Atomically: a reader sees the whole file or none."""
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(value, indent=1, allow_nan=False), encoding="utf-8")
-    os.replace(str(partial), str(path))
+    partial.replace(path)
 
 
 def _facts(trial: Dict[str, Any], backend: Any, job: Job) -> Dict[str, Any]:

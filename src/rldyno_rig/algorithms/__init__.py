@@ -1,6 +1,7 @@
 """The loop and the batch of each algorithm, in NumPy, once for all frameworks.
 
-`train(job)` runs until a budget is reached and returns the number of environment steps. `job.learner` is the only thing that differs between contestants.
+`train(job)` runs until a budget is reached and returns the number of environment steps. `job.learner` is the
+only thing that differs between contestants.
 """
 
 from __future__ import annotations
@@ -25,6 +26,6 @@ class Job(NamedTuple):
 
 
 def loops() -> Dict[str, Callable[[Job], int]]:
-    from rldyno_rig.algorithms import dqn, ppo
+    from rldyno_rig.algorithms import a2c, dqn, ppo, rainbow
 
-    return {"dqn": dqn.train, "ppo": ppo.train}
+    return {"dqn": dqn.train, "rainbow": rainbow.train, "a2c": a2c.train, "ppo": ppo.train}

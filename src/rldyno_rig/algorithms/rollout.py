@@ -83,7 +83,7 @@ class Collector:
         return flat
 
     def values(self, obs: np.ndarray) -> np.ndarray:
-        """V of one observation per environment; the shape of an ordinary act, so that nothing compiles twice."""
+        """V of one observation per environment, in the shape of an ordinary act: nothing compiles twice."""
         placed = self.job.learner.put(obs, self.no_noise)
         self.job.recorder.clock.mark(TRANSFER)
         value = self.job.learner.act(*placed)[2]

@@ -1,1 +1,1 @@
-"""One file per framework, with the same functions in the same order in each; docs/architecture.md has the contract."""
+"""One file per framework, with the same functions in the same order in each (docs/architecture.md)."""

@@ -1,8 +1,11 @@
 """Rungs: weights, forward, loss, gradients, clipped gradients, 1, 10 and 100 updates, target, actions, loop.
 
-The gate is float64: any agreement worse than 1e-10 is a difference in the algorithm, not in rounding. Adam hides
-errors of scale in the weights, which is why loss and gradients have rungs of their own. Float32 shows what
-training will really do: 1e-5 after one update, and a drift over 100 that is reported but has no limit.
+The gate is float64: any agreement worse than 1e-10 is a difference in the algorithm, not in rounding. Adam
+hides errors of scale in the weights, which is why loss and gradients have rungs of their own. Float32 shows
+what training will really do: 1e-5 after one update, and a drift over 100 that is reported but has no limit.
+
+An error is relative to the largest magnitude of the array it is in; for gradients and moments in float32, of
+all arrays together, because a small gradient that is a difference of large sums keeps their rounding.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ class Rung(NamedTuple):
     rung: str
     dtype: str
     error: float
-    """Largest difference, relative to the largest magnitude of the reference's array."""
+    """Largest relative difference from the reference."""
     tolerance: Optional[float]
     """None: reported, not judged."""
     passed: bool
@@ -42,6 +45,8 @@ def climb(spec: Spec, make: Make, dtype: str, index_dtype: str, rows: int, seed:
     # The reference works in float64 on exactly the numbers that the learner was given.
     as_given = {name: p.astype(dtype).astype(np.float64) for name, p in params.items()}
     reference = ReferenceLearner(spec, as_given, "float64")
+
+    together = dtype == "float32"
 
     def batch() -> tuple:
         return batches.synthetic(spec, rng, dtype, index_dtype, rows)
@@ -60,8 +65,8 @@ def climb(spec: Spec, make: Make, dtype: str, index_dtype: str, rows: int, seed:
     loss, raw, clipped = learner.grads(given)
     right_loss, right_raw, right_clipped = reference.grads(doubles(given))
     yield judged("loss", relative(right_loss, loss))
-    yield judged("gradients", worst(right_raw, raw))
-    yield judged("clipped gradients", worst(right_clipped, clipped))
+    yield judged("gradients", worst(right_raw, raw, together))
+    yield judged("clipped gradients", worst(right_clipped, clipped, together))
 
     done = 0
     for goal in UPDATES:
@@ -74,7 +79,10 @@ def climb(spec: Spec, make: Make, dtype: str, index_dtype: str, rows: int, seed:
         limited = GATE[dtype] if dtype == "float64" or goal == 1 else None
         state, right_state = learner.state(), reference.state()
         yield judged("weights after {}".format(goal), worst(right_state["params"], state["params"]), limited)
-        moments = max(worst(right_state[key], state[key]) for key in ("m", "v"))
+        moments = max(
+            worst(right_state["m"], state["m"], together),
+            worst(roots(right_state["v"]), roots(state["v"]), together),
+        )
         yield judged("optimiser after {}".format(goal), moments, limited)
         if goal == 1:
             yield judged("loss returned", relative(right[0], read[0]))
@@ -118,20 +126,28 @@ def perturbed(params: Params, rng: np.random.Generator) -> Params:
     return {name: p + 0.05 * rng.standard_normal(p.shape) for name, p in params.items()}
 
 
-def worst(expected: Dict[str, np.ndarray], got: Dict[str, np.ndarray]) -> float:
+def worst(expected: Params, got: Params, together: bool = False) -> float:
+    """The largest error of all arrays; `together` measures them all on the scale of the largest one."""
     if list(expected) != list(got):
         return float("inf")
-    return max(relative(expected[name], got[name]) for name in expected)
+    scale = max(float(np.max(np.abs(array))) for array in expected.values()) if together else None
+    return max(relative(expected[name], got[name], scale) for name in expected)
 
 
-def relative(expected: Any, got: Any) -> float:
+def relative(expected: Any, got: Any, scale: Optional[float] = None) -> float:
     """max |got − expected| / max |expected|; infinite for another shape or a NaN."""
     expected, got = np.asarray(expected, np.float64), np.asarray(got, np.float64)
     if expected.shape != got.shape or not np.isfinite(got).all():
         return float("inf")
     difference = float(np.max(np.abs(got - expected), initial=0.0))
-    scale = float(np.max(np.abs(expected), initial=0.0))
+    if scale is None:
+        scale = float(np.max(np.abs(expected), initial=0.0))
     return difference / scale if scale else difference
+
+
+def roots(arrays: Params) -> Params:
+    """√v, the form in which Adam uses its second moment."""
+    return {name: np.sqrt(np.maximum(array, 0)) for name, array in arrays.items()}
 
 
 def double(array: Optional[np.ndarray]) -> Optional[np.ndarray]:

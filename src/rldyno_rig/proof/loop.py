@@ -1,8 +1,8 @@
 """Does the shared loop hand the right batches to the learner? Checked on a scripted environment.
 
-The learner here is a recorder with known values, so that every batch the loop makes can be worked out from the
-definition of the return: rewards until the end of the episode, plus the value of what follows unless the episode
-was terminated. A loop that treats a time limit as a termination fails here.
+The learner here is a recorder with known values, so that every batch the loop makes can be worked out from
+the definition of the return: rewards until the end of the episode, plus the value of what follows unless the
+episode was terminated. A loop that treats a time limit as a termination fails here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The loss of each algorithm: its value, and its gradient with respect to the outputs of the network's heads."""
+"""The loss of each algorithm: its value, and its gradient with respect to the network's outputs."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _shared_terms(
     value_loss: float,
     value_slopes: np.ndarray,
 ) -> Tuple[float, Outputs]:
-    """Value and entropy terms, and ∂loss/∂heads given n·∂policy loss/∂log π(a|s) and n·∂value loss/∂V per row."""
+    """Value and entropy terms, and ∂loss/∂heads from n·∂policy loss/∂log π(a|s) and n·∂value loss/∂V."""
     hyper, size = spec.hyper, len(action)
     log_p = log_softmax(outputs["policy"])
     p = np.exp(log_p)

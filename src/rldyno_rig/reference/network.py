@@ -15,7 +15,7 @@ Tape = List[Tuple[Any, ...]]
 def forward(
     network: Network, params: Params, obs: np.ndarray, noise: Optional[np.ndarray]
 ) -> Tuple[Outputs, Tape]:
-    """Raw head outputs, and what `backward` needs. `noise` is one flat vector for noisy networks, else None."""
+    """Raw head outputs, and what `backward` needs; `noise` is a flat vector for noisy networks."""
     dtype = next(iter(params.values())).dtype
     vectors = split_noise(network, noise)
     tape: Tape = []
