@@ -6,6 +6,12 @@ import sys
 
 import typer
 
+from rldyno.commands.doctor import doctor
+from rldyno.commands.plan import plan
+from rldyno.commands.run import run
+from rldyno.commands.setup import setup
+from rldyno.commands.status import status
+from rldyno.commands.trial import trial
 from rldyno.errors import Problem
 
 app = typer.Typer(
@@ -16,6 +22,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command()(plan)
+app.command()(setup)
+app.command()(doctor)
+app.command()(run)
+app.command()(status)
+app.command()(trial)
 
 
 def main() -> None:

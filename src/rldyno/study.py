@@ -307,14 +307,14 @@ _WANTED = {
     "string_type": "a text",
     "model_type": "a table",
     "literal_error": "{expected}",
-    "greater_than": "above {gt}",
-    "greater_than_equal": "at least {ge}",
+    "greater_than": "above {gt:g}",
+    "greater_than_equal": "at least {ge:g}",
 }
 
 
 def _check_budget(source: Source, budget: Budget) -> None:
-    limits = (budget.steps, budget.episodes, budget.wall_s)
-    if not any(limits):
+    written = source.table.get("budget", {})
+    if not any(limit in written for limit in ("steps", "episodes", "wall_s")):
         why = "a stop rule alone may never end a trial" if budget.stop else "a trial would never end"
         source.mistake(("budget",), f"{why}: give steps, episodes or wall_s")
     if budget.stop and budget.episodes and budget.stop.episodes > budget.episodes:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from rldyno.toml_lines import Location, Source, suggest
+from rldyno.toml_lines import Location, Source
 
 
 class Toolchain(Protocol):
@@ -38,13 +39,20 @@ def check_contestant(name: str, catalogue: Catalogue) -> None:
     toolchain = catalogue.get(framework)
     if toolchain and mode in toolchain.modes:
         return
-    modes = ", ".join(f"{framework}:{its_mode}" for its_mode in toolchain.modes) if toolchain else ""
-    if toolchain and not mode:
-        raise ValueError(f"'{name}' names no mode; write one of {modes}")
-    hint = suggest(name, [f"{of}:{its_mode}" for of in catalogue for its_mode in catalogue[of].modes])
-    if toolchain and "did you mean" not in hint:
-        raise ValueError(f"{framework} has no mode '{mode}'; it has {modes}")
-    raise ValueError(f"unknown contestant '{name}'{hint}")
+    if toolchain is None:
+        meant = difflib.get_close_matches(framework, catalogue, n=1)
+        modes = list(catalogue[meant[0]].modes) if meant else []
+        guess = f"{meant[0]}:{mode if mode in modes else modes[0]}" if meant else ""
+        known = ", ".join(f"{of}:{its_mode}" for of in catalogue for its_mode in catalogue[of].modes)
+        hint = f", did you mean '{guess}'?" if guess else f"; known: {known}"
+        raise ValueError(f"unknown contestant '{name}'{hint}")
+    names = ", ".join(f"{framework}:{its_mode}" for its_mode in toolchain.modes)
+    if not mode:
+        raise ValueError(f"'{name}' names no mode; write one of {names}")
+    close = difflib.get_close_matches(mode, toolchain.modes, n=1)
+    if close:
+        raise ValueError(f"unknown contestant '{name}', did you mean '{framework}:{close[0]}'?")
+    raise ValueError(f"{framework} has no mode '{mode}'; it has {names}")
 
 
 def place(

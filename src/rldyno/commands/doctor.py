@@ -25,7 +25,7 @@ def doctor(
     from rich.console import Console
 
     from rldyno.doctor import diagnose
-    from rldyno.toolchains import parse_overrides
+    from rldyno.toolchains.resolve import parse_overrides
 
     diagnosis = diagnose(parse_overrides(toolchain or []))
     if as_json:

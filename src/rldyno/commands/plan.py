@@ -36,7 +36,7 @@ def plan(
     if as_json:
         print(json.dumps(plan_json(planned, estimated), indent=2))
     else:
-        print_plan(Console(highlight=False), planned, estimated, show_all=show_all)
+        print_plan(Console(highlight=False, markup=False), planned, estimated, show_all=show_all)
 
 
 def plan_json(plan: Plan, estimate: Estimate) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def print_plan(console: Console, plan: Plan, estimate: Estimate, *, show_all: bo
     rows = [_row(plan, trial) for trial in plan.trials]
     constant = {name: value for name, value in rows[0].items() if all(row[name] == value for row in rows)}
     for line in _heading(plan, constant):
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
     varying = [name for name in rows[0] if name not in constant]
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("block", "order", *varying, "at most"):
@@ -77,7 +77,7 @@ def print_plan(console: Console, plan: Plan, estimate: Estimate, *, show_all: bo
     if shown < len(plan.trials):
         console.print(f"… and {len(plan.trials) - shown} more trials; --all shows them")
     for line in _totals(plan, estimate):
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
 
 def shown_trials(plan: Plan) -> int:

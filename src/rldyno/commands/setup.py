@@ -46,7 +46,8 @@ def build_toolchains(console: Console, names: list[str], pip_args: str | None, v
     """Build each; one that fails does not keep the others from being built."""
     from rldyno.cli import print_problem
     from rldyno.errors import Problem
-    from rldyno.toolchains import build, catalogue, toolchain
+    from rldyno.toolchains.build import build
+    from rldyno.toolchains.catalogue import catalogue, toolchain
     from rldyno.toolchains.progress import shown_progress
     from rldyno.toolchains.resolve import chosen_variant, given_interpreters
 

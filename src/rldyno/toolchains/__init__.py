@@ -1,20 +1,4 @@
-"""Toolchains: isolated Python environments that hold one framework each, or interpreters the user has."""
+"""Toolchains: isolated Python environments that hold one framework each, or interpreters the user has.
 
-from rldyno.toolchains.build import Progress, build
-from rldyno.toolchains.catalogue import Toolchain, catalogue, peers, toolchain
-from rldyno.toolchains.resolve import Interpreter, ensure, parse_overrides, resolve
-from rldyno.toolchains.store import Built
-
-__all__ = [
-    "Built",
-    "Interpreter",
-    "Progress",
-    "Toolchain",
-    "build",
-    "catalogue",
-    "ensure",
-    "parse_overrides",
-    "peers",
-    "resolve",
-    "toolchain",
-]
+`catalogue` says what can be built, `build` makes it, `store` keeps it, `resolve` finds the interpreter of a trial.
+"""

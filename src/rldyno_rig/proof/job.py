@@ -19,9 +19,12 @@ from rldyno_rig.training import write_json
 
 JOB_FILE = "job.json"
 PROOFS_FILE = "proofs.json"
-# Small enough to prove in seconds, large enough for every index to matter: no two axes have the same length.
+# Small enough to prove in seconds, and no two axes of the same length, so that a swapped one shows.
 MLP_OBSERVATION, MLP_HIDDEN = (5,), (24, 16)
 CNN_OBSERVATION, CNN_HIDDEN, CNN_CONVOLUTIONS = (3, 20, 18), (16,), ((6, 4, 2), (8, 3, 1))
+# Adam's first step is lr · sign(g) for all but the tiniest gradients, so where rounding decides the sign, weights
+# differ by as much as the learning rate: take the one that convolutional agents are trained with.
+CNN_LEARNING_RATE = 2.5e-4
 ACTIONS = 3
 ROWS = 32
 
@@ -88,7 +91,7 @@ def variants(algorithm: str, network: str) -> List[Any]:
     if algorithm == "ppo":
         changes.append(("value clip: ", {"value_clip": True, "max_grad_norm": 0.0}))
     if network == "cnn":
-        base = dataclasses.replace(base, convolutions=CNN_CONVOLUTIONS)
+        base = dataclasses.replace(base, convolutions=CNN_CONVOLUTIONS, learning_rate=CNN_LEARNING_RATE)
         changes = changes[:1]
     observation, kind = (CNN_OBSERVATION, "uint8") if network == "cnn" else (MLP_OBSERVATION, "float32")
     return [
