@@ -1,0 +1,264 @@
+"""Building toolchains for real, from a wheel made here: no network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import psutil
+import pytest
+
+TOOLCHAIN = """
+framework = "tiny"
+backend = "tiny_"
+import_name = "rldyno_tiny"
+summary = "for tests"
+python = ">=3.11"
+
+[modes]
+eager = ["cpu"]
+
+[cpu]
+steps = [["rldyno-tiny=={version}"]]
+"""
+
+
+class Machine:
+    """A user with a config file, a wheel house and a cache of their own."""
+
+    def __init__(self, home: Path) -> None:
+        self.cache = home / "cache"
+        self.wheels = home / "wheels"
+        self.files = home / "toolchains"
+        for directory in (self.wheels, self.files):
+            directory.mkdir()
+        config = home / "config.toml"
+        config.write_text(
+            f'toolchain_dirs = ["{self.files}"]\npip_args = ["--no-index", "--find-links", "{self.wheels}"]\n'
+        )
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("PIP_")},
+            "RLDYNO_CACHE_DIR": str(self.cache),
+            "RLDYNO_CONFIG": str(config),
+        }
+        self.pin("1.0")
+
+    def pin(self, version: str) -> None:
+        (self.files / "tiny.toml").write_text(TOOLCHAIN.format(version=version))
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "rldyno", *arguments],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        process = self.start(*arguments)
+        out, error = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(arguments, process.returncode, out, error)
+
+    def directories(self) -> list[Path]:
+        return sorted(path for path in self.cache.glob("toolchains/tiny-*") if path.is_dir())
+
+    def only_directory(self) -> Path:
+        (directory,) = self.directories()
+        return directory
+
+    def log(self) -> str:
+        (log,) = self.cache.glob("toolchains/logs/tiny-*.log")
+        return log.read_text()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    machine = Machine(tmp_path)
+    write_wheel(machine.wheels, "1.0")
+    return machine
+
+
+def write_wheel(directory: Path, version: str, source: str = "") -> None:
+    """A wheel of one module; `source` follows its version line."""
+    info = f"rldyno_tiny-{version}.dist-info"
+    files = {
+        "rldyno_tiny.py": f"__version__ = {version!r}\n{source}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: rldyno-tiny\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    lines = [f"{name},sha256={_digest(text)},{len(text)}" for name, text in files.items()]
+    files[f"{info}/RECORD"] = "\n".join([*lines, f"{info}/RECORD,,", ""])
+    with zipfile.ZipFile(directory / f"rldyno_tiny-{version}-py3-none-any.whl", "w") as wheel:
+        for name, text in files.items():
+            wheel.writestr(name, text)
+
+
+def _digest(text: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+
+
+def wait_for(condition: str, directory: Path, timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not list(directory.glob(condition)):
+        assert time.monotonic() < deadline, f"{condition} did not appear"
+        time.sleep(0.02)
+
+
+def running_in(directory: Path) -> list[psutil.Process]:
+    return [
+        process
+        for process in psutil.process_iter(["cmdline", "status"])
+        if str(directory) in " ".join(process.info["cmdline"] or [])
+        and process.info["status"] != psutil.STATUS_ZOMBIE
+    ]
+
+
+def test_built_once_then_reused_then_rebuilt_for_new_pins_then_pruned(machine: Machine) -> None:
+    first = machine.run("setup", "tiny")
+    assert first.returncode == 0, first.stderr
+    assert "tiny (cpu): built" in first.stdout
+    assert "rldyno-tiny 1.0" in first.stdout
+    old = machine.only_directory()
+    ready = json.loads((old / "ready.json").read_text())
+    assert ready["versions"]["rldyno-tiny"] == "1.0"
+    assert ready["size_bytes"] > 1_000_000
+    assert ready["fingerprint"] in old.name
+
+    again = machine.run("setup", "tiny")
+    assert "tiny (cpu): ready" in again.stdout
+    assert json.loads((old / "ready.json").read_text()) == ready
+
+    write_wheel(machine.wheels, "1.1")
+    machine.pin("1.1")
+    listed = machine.run("setup", "--list")
+    assert any(line.split()[:2] == ["tiny", "outdated"] for line in listed.stdout.splitlines())
+    changed = machine.run("setup", "tiny")
+    assert "rldyno-tiny 1.1" in changed.stdout
+    assert len(machine.directories()) == 2
+
+    offered = machine.run("setup", "--prune")
+    assert old.name in offered.stdout
+    assert "nothing removed" in offered.stdout
+    assert old.exists()
+    pruned = machine.run("setup", "--prune", "--yes")
+    assert pruned.returncode == 0, pruned.stderr
+    assert machine.only_directory() != old
+    assert "nothing to remove" in machine.run("setup", "--prune", "--yes").stdout
+
+
+def test_a_killed_build_is_redone(machine: Machine) -> None:
+    builder = machine.start("setup", "tiny")
+    wait_for("toolchains/tiny-*/bin/python", machine.cache)
+    builder.send_signal(signal.SIGKILL)
+    builder.communicate()
+    directory = machine.only_directory()
+    assert not (directory / "ready.json").exists()
+    assert running_in(directory), "the killed build's child should still be writing here"
+    assert "unfinished" in machine.run("setup", "--prune").stdout
+
+    redone = machine.run("setup", "tiny")
+    assert redone.returncode == 0, redone.stderr
+    assert "tiny (cpu): built" in redone.stdout
+    assert (directory / "ready.json").exists()
+    assert running_in(directory) == []
+
+
+def test_an_interrupted_build_leaves_nothing(machine: Machine) -> None:
+    builder = machine.start("setup", "tiny")
+    wait_for("toolchains/tiny-*/bin/python", machine.cache)
+    builder.send_signal(signal.SIGINT)
+    _, error = builder.communicate(timeout=30)
+    assert builder.returncode != 0
+    assert "Traceback" not in error
+    assert machine.directories() == []
+    assert running_in(machine.cache) == []
+
+
+def test_two_processes_build_once(machine: Machine) -> None:
+    builders = [machine.start("setup", "tiny") for _ in range(2)]
+    outputs = sorted(builder.communicate(timeout=120)[0] for builder in builders)
+    assert [builder.returncode for builder in builders] == [0, 0]
+    built, waited = sorted(outputs, key=lambda output: "waiting" in output)
+    assert "tiny (cpu): built" in built
+    assert "waiting: another process builds it" in waited
+    assert "tiny (cpu): ready" in waited
+    assert machine.log().count("-m venv") == 1
+
+
+def test_a_failing_install_shows_pips_last_lines_and_leaves_nothing(machine: Machine) -> None:
+    machine.pin("9.9")
+    failed = machine.run("setup", "tiny")
+    assert failed.returncode == 1
+    assert "the tiny toolchain could not be built: installing failed" in failed.stderr
+    assert "No matching distribution found for rldyno-tiny==9.9" in failed.stderr
+    assert "fix: " in failed.stderr
+    assert "not built: tiny" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert machine.directories() == []
+    assert "No matching distribution" in machine.log()
+
+
+def test_what_does_not_import_is_not_ready(machine: Machine) -> None:
+    write_wheel(machine.wheels, "2.0", "raise ImportError('libtiny.so.3 is missing')")
+    machine.pin("2.0")
+    failed = machine.run("setup", "tiny")
+    assert failed.returncode == 1
+    assert "`import rldyno_tiny` fails" in failed.stderr
+    assert "libtiny.so.3 is missing" in failed.stderr
+    assert machine.directories() == []
+
+
+def test_one_failure_does_not_keep_the_others_from_being_built(machine: Machine) -> None:
+    broken = TOOLCHAIN.format(version="9.9").replace('"tiny"', '"another"')
+    (machine.files / "another.toml").write_text(broken)
+    result = machine.run("setup", "another", "tiny")
+    assert result.returncode == 1
+    assert "tiny (cpu): built" in result.stdout
+    assert "not built: another" in result.stderr
+
+
+def test_pip_arguments_are_passed_on(machine: Machine, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "a house"
+    elsewhere.mkdir()
+    write_wheel(elsewhere, "3.0")
+    machine.pin("3.0")
+    built = machine.run("setup", "tiny", "--pip-args", f"--no-index --find-links '{elsewhere}'")
+    assert built.returncode == 0, built.stderr
+    assert "rldyno-tiny 3.0" in built.stdout
+    listed = machine.run("setup", "--list")
+    assert any(line.split()[:2] == ["tiny", "ready"] for line in listed.stdout.splitlines())
+
+
+def test_doctor_names_a_given_interpreter_that_is_wrong(machine: Machine) -> None:
+    result = machine.run("doctor", "--toolchain", "tiny=/nowhere/python")
+    assert "the interpreter given for tiny does not exist: /nowhere/python" in result.stdout
+    wrong = machine.run("doctor", "--toolchain", "tiny")
+    assert wrong.returncode == 2
+    assert "not of the form NAME=PYTHON" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["setup", "tinny"], "unknown toolchain `tinny`, did you mean `tiny`?"),
+        (["setup", "tiny", "--variant", "gpu"], "unknown variant `gpu`"),
+        (["setup", "tiny", "--variant", "cuda"], "the tiny toolchain has no cuda variant"),
+        (["setup", "tiny", "--pip-args", "'open"], "No closing quotation"),
+    ],
+)
+def test_wrong_input_is_one_message(machine: Machine, arguments: list[str], message: str) -> None:
+    result = machine.run(*arguments)
+    assert result.returncode != 0
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert machine.directories() == []

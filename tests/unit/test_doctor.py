@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rldyno import doctor
+from rldyno.cli import app
+from rldyno.doctor import Noise, diagnose, report_toolchain
+from rldyno.machine import Calibration
+from rldyno.toolchains.catalogue import Need, toolchain
+
+NEED = Need(any_of=("rldyno-no-such-compiler",), modes=("compile",), why="it compiles", fix="install it")
+
+
+@pytest.fixture(autouse=True)
+def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No toolchain, no GPU, an empty config file, and a quick calibration."""
+    monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path / "cache"))
+    config = tmp_path / "config.toml"
+    config.write_text("")
+    monkeypatch.setenv("RLDYNO_CONFIG", str(config))
+    monkeypatch.setattr(doctor, "calibrate", lambda repeats, limit_s: Calibration(3_000_000, 0.01))
+    monkeypatch.setattr(doctor, "machine_variant", lambda: "cpu")
+    monkeypatch.setattr(doctor, "installed_pythons", list)
+    return config
+
+
+def test_missing_toolchains_come_with_the_command() -> None:
+    found = {finding.fix for finding in diagnose().findings}
+    assert {"rldyno setup numpy", "rldyno setup torch"} <= found
+    assert "rldyno setup sb3" not in found
+
+
+def test_a_machine_that_can_build_can_run() -> None:
+    assert diagnose().can_run
+
+
+def test_a_missing_compiler_blocks_its_modes_only() -> None:
+    report = report_toolchain(toolchain("torch").model_copy(update={"needs": (NEED,)}))
+    assert report.usable_modes == ["eager"]
+    assert any("torch:compile needs rldyno-no-such-compiler" in found.problem for found in report.findings)
+    assert any(found.fix == "install it" for found in report.findings)
+
+
+def test_modes_of_a_gpu_are_not_usable_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = toolchain("torch").model_copy(update={"needs": ()})
+    assert "cudagraph" not in report_toolchain(chain).usable_modes
+    monkeypatch.setattr(doctor, "machine_variant", lambda: "cuda")
+    monkeypatch.setattr("rldyno.toolchains.resolve.machine_variant", lambda: "cuda")
+    assert "cudagraph" in report_toolchain(chain).usable_modes
+
+
+def test_given_interpreters_are_checked() -> None:
+    good = report_toolchain(toolchain("numpy"), {"numpy": Path(sys.executable)})
+    assert (good.status, good.usable_modes) == ("given", ["eager"])
+    bad = report_toolchain(toolchain("numpy"), {"numpy": Path("/nowhere/python")})
+    assert (bad.status, bad.usable_modes) == ("broken", [])
+    assert "does not exist" in str(bad.obstacle)
+
+
+def test_noise_is_a_finding(tmp_path: Path) -> None:
+    machine = {"memory_available_bytes": 8e9}
+    calm = doctor._general_findings(machine, Noise(1, 0.02, 0.0), tmp_path, 10**12, True)
+    assert list(calm) == []
+    noisy = list(doctor._general_findings(machine, Noise(1, 0.4, 5.0), tmp_path, 10**12, True))
+    assert "varies by 40%" in noisy[0].problem
+    assert "5.0 %" in noisy[1].problem
+
+
+def test_steal_that_is_not_counted_is_no_finding(tmp_path: Path) -> None:
+    machine = {"memory_available_bytes": 8e9}
+    assert list(doctor._general_findings(machine, Noise(1, 0.0, None), tmp_path, 10**12, True)) == []
+
+
+def test_the_command_prints_json_and_succeeds() -> None:
+    result = CliRunner().invoke(app, ["doctor", "--json"])
+    assert result.exit_code == 0
+    values = json.loads(result.stdout)
+    assert values["can_run"] is True
+    assert {report["name"] for report in values["toolchains"]} >= {"numpy", "torch"}
+
+
+def test_the_command_fails_where_nothing_can_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    result = CliRunner().invoke(app, ["doctor"])
+    assert result.exit_code == 1
+    assert "no contestant can run" in result.stdout
+    assert "RLDYNO_CACHE_DIR" in result.stdout

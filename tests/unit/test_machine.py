@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from rldyno import machine
+from rldyno.machine import CpuTicks, calibrate, cgroup_cores, cpu_ticks, machine_facts, steal_percent
+
+
+def test_facts_are_json_and_do_not_name_the_host() -> None:
+    text = json.dumps(machine_facts())
+    facts = json.loads(text)
+    assert facts["memory_total_bytes"] >= facts["memory_available_bytes"] > 0
+    assert 1 <= facts["cores_usable"] <= os.cpu_count()
+    assert facts["cpu"]
+    assert bool(facts["gpus"]) == (facts["gpus_reason"] is None)
+    assert f'"{socket.gethostname()}"' not in text
+
+
+def test_the_hash_of_the_host_is_stable_and_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = machine_facts()["host_sha256"]
+    assert machine_facts()["host_sha256"] == here
+    monkeypatch.setattr(socket, "gethostname", lambda: "another")
+    assert machine_facts()["host_sha256"] != here
+
+
+@pytest.fixture
+def cgroup(tmp_path: Path) -> Path:
+    (tmp_path / "root" / "jobs" / "mine").mkdir(parents=True)
+    return tmp_path
+
+
+def test_cgroup_v2_takes_the_tightest_quota_on_the_way_up(cgroup: Path) -> None:
+    (cgroup / "self").write_text("0::/jobs/mine\n")
+    (cgroup / "root/jobs/cpu.max").write_text("150000 100000\n")
+    (cgroup / "root/jobs/mine/cpu.max").write_text("max 100000\n")
+    assert cgroup_cores(cgroup / "root", cgroup / "self") == 1.5
+
+
+def test_cgroup_v1(cgroup: Path) -> None:
+    (cgroup / "self").write_text("3:memory:/jobs\n2:cpu,cpuacct:/jobs\n")
+    group = cgroup / "root" / "cpu" / "jobs"
+    group.mkdir(parents=True)
+    (group / "cpu.cfs_quota_us").write_text("-1\n")
+    (group / "cpu.cfs_period_us").write_text("100000\n")
+    assert cgroup_cores(cgroup / "root", cgroup / "self") is None
+    (group / "cpu.cfs_quota_us").write_text("250000\n")
+    assert cgroup_cores(cgroup / "root", cgroup / "self") == 2.5
+
+
+def test_no_cgroup_is_no_limit(tmp_path: Path) -> None:
+    assert cgroup_cores(tmp_path, tmp_path / "absent") is None
+
+
+@pytest.mark.parametrize(("quota", "cores"), [(None, 4), (2.5, 2), (0.5, 1), (16.0, 4)])
+def test_usable_cores(monkeypatch: pytest.MonkeyPatch, quota: float | None, cores: int) -> None:
+    monkeypatch.setattr(machine, "affinity", lambda: [0, 1, 2, 3])
+    monkeypatch.setattr(machine, "cgroup_cores", lambda: quota)
+    assert machine.usable_cores() == cores
+
+
+def test_calibration_counts_what_disturbs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of 10 ms with every fifth at 20 ms, on a fake clock: median 10 ms, spread (20 − 10) / 10."""
+    now = [0]
+    calls = [0]
+
+    def kernel() -> float:
+        calls[0] += 1
+        now[0] += 20_000_000 if calls[0] % 5 == 0 else 10_000_000
+        return 0.0
+
+    monkeypatch.setattr(machine, "_kernel", kernel)
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: now[0])
+    median_ns, spread = calibrate(repeats=100, limit_s=1000)
+    assert median_ns == 10_000_000
+    assert spread == pytest.approx(1.0)
+
+
+def test_calibration_keeps_to_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0]
+    monkeypatch.setattr(machine, "_kernel", lambda: now.__setitem__(0, now[0] + 50_000_000))
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: now[0])
+    calibrate(repeats=1000, limit_s=0.1)
+    assert now[0] == (3 + 5) * 50_000_000
+
+
+def test_calibration_before_a_trial_takes_about_a_tenth_of_a_second() -> None:
+    start = time.monotonic()
+    calibration = calibrate()
+    assert time.monotonic() - start < 0.5
+    assert calibration.median_ns > 0
+    assert calibration.spread >= 0
+
+
+def test_steal_is_a_share_of_all_cpu_time(tmp_path: Path) -> None:
+    stat = tmp_path / "stat"
+    stat.write_text("cpu  100 0 50 800 0 0 0 50 7 7\ncpu0 1 2 3\n")
+    before = cpu_ticks(stat)
+    assert before == CpuTicks(steal=50, total=1000)
+    assert steal_percent(before, CpuTicks(steal=60, total=1100)) == pytest.approx(10.0)
+
+
+def test_steal_is_not_measured_where_it_is_not_counted(tmp_path: Path) -> None:
+    assert cpu_ticks(tmp_path / "absent") is None
+    assert steal_percent(None, CpuTicks(1, 2)) is None
+    assert steal_percent(CpuTicks(1, 2), CpuTicks(1, 2)) is None

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+import rldyno_rig
+from rldyno import toolchains
+from rldyno.errors import Problem
+from rldyno.toolchains.catalogue import catalogue, peers, read_catalogue, toolchain
+
+SHIPPED = sorted(path.stem for path in Path(toolchains.__file__).parent.glob("*.toml"))
+BACKENDS = Path(rldyno_rig.__file__).parent / "backends"
+
+TINY = """
+framework = "tiny"
+backend = "tiny_"
+import_name = "tiny"
+summary = "for tests"
+python = ">=3.9"
+
+[modes]
+eager = ["cpu"]
+
+[cpu]
+steps = [["tiny==1.0"]]
+"""
+
+
+@pytest.fixture(autouse=True)
+def user_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory for toolchain files, named by a config file of its own."""
+    directory = tmp_path / "mine"
+    directory.mkdir()
+    config = tmp_path / "config.toml"
+    config.write_text(f'toolchain_dirs = ["{directory}"]\n')
+    monkeypatch.setenv("RLDYNO_CONFIG", str(config))
+    return directory
+
+
+def backend_modes(module: str) -> tuple[str, ...]:
+    """MODES as written in the backend's source, which need not be importable here."""
+    for node in ast.parse((BACKENDS / f"{module}.py").read_text()).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == "MODES" for target in targets):
+            return tuple(ast.literal_eval(node.value))  # type: ignore[attr-defined]
+    raise AssertionError(f"{module}.py defines no MODES")
+
+
+def test_modes_are_those_of_the_backend() -> None:
+    written = {name: tuple(chain.modes) for name, chain in catalogue().items()}
+    assert written == {name: backend_modes(chain.backend) for name, chain in catalogue().items()}
+
+
+def test_peers_are_not_contestants() -> None:
+    assert "sb3" in peers()
+    assert not set(peers()) & set(catalogue())
+    assert {"numpy", "torch"} <= set(catalogue())
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_requirement_is_pinned_exactly_and_gymnasium_is_there(name: str) -> None:
+    chain = read_catalogue()[name]
+    for variant in chain.variants:
+        packages = [
+            Requirement(argument)
+            for step in chain.steps(variant)
+            for argument in step
+            if not argument.startswith("-")
+        ]
+        pins = {package.name: str(package.specifier) for package in packages}
+        assert all(pin.startswith("==") for pin in pins.values()), pins
+        assert "gymnasium" in pins
+
+
+def test_thread_pools_follow_the_cores() -> None:
+    variables = toolchain("torch").worker_variables(3)
+    assert variables["OMP_NUM_THREADS"] == variables["MKL_NUM_THREADS"] == "3"
+
+
+def test_a_users_file_is_added(user_dir: Path) -> None:
+    (user_dir / "tiny.toml").write_text(TINY)
+    chain = catalogue()["tiny"]
+    assert chain.modes == {"eager": ("cpu",)}
+    assert chain.max_workers == 1
+    assert chain.variants == ("cpu",)
+
+
+def test_a_users_file_replaces_the_shipped_one(user_dir: Path) -> None:
+    (user_dir / "torch.toml").write_text(TINY.replace('framework = "tiny"', 'framework = "torch"'))
+    assert catalogue()["torch"].steps("cpu") == (("tiny==1.0",),)
+
+
+def test_the_format_carries_several_steps_flags_and_thread_variables(user_dir: Path) -> None:
+    text = TINY.replace(
+        'steps = [["tiny==1.0"]]',
+        'steps = [["setuptools==65.5.0", "wheel"], ["--no-build-isolation", "tiny==1.0"]]',
+    )
+    text += '[variables]\nTINY_FLAGS = "blas.ldflags="\n[threads]\nvariables = ["NPROC"]\n'
+    (user_dir / "tiny.toml").write_text(text)
+    chain = toolchain("tiny")
+    assert chain.steps("cpu")[1] == ("--no-build-isolation", "tiny==1.0")
+    variables = chain.worker_variables(2)
+    assert variables["NPROC"] == "2"
+    assert variables["TINY_FLAGS"] == "blas.ldflags="
+
+
+NEED = '[[needs]]\nmodes = ["{mode}"]\nwhy = "it compiles"\nfix = "install it"\n{what}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (TINY.replace("summary", "sumary"), "`summary` is missing"),
+        (TINY + 'typo = "x"\n', "unknown key `cpu.typo`"),
+        (TINY.replace('python = ">=3.9"', 'python = "3.9 or so"'), "not a version range"),
+        (TINY.replace('eager = ["cpu"]', 'eager = ["gpu"]'), "modes.eager"),
+        (TINY.replace('eager = ["cpu"]', "eager = []"), "modes.eager"),
+        (TINY.replace('steps = [["tiny==1.0"]]', "steps = []"), "cpu.steps"),
+        (TINY.replace('backend = "tiny_"', ""), "a contestant needs `backend`"),
+        ('kind = "peer"\n' + TINY, "a peer has neither"),
+        (TINY.replace('framework = "tiny"', 'framework = "other"'), 'framework is "other"'),
+        (TINY + NEED.format(mode="graph", what='any_of = ["g++"]'), "names the mode `graph`"),
+        (TINY + NEED.format(mode="eager", what=""), "either `any_of` or"),
+        ("framework = ", "is not valid TOML"),
+    ],
+)
+def test_a_wrong_file_is_named_with_what_is_wrong(user_dir: Path, text: str, message: str) -> None:
+    path = user_dir / "tiny.toml"
+    path.write_text(text)
+    with pytest.raises(Problem) as raised:
+        catalogue()
+    problem = raised.value
+    assert str(path) in problem.message
+    assert message in f"{problem.message} {problem.detail}"
+
+
+def test_a_misspelt_key_gets_a_suggestion(user_dir: Path) -> None:
+    (user_dir / "tiny.toml").write_text("max_worker = 2\n" + TINY)
+    with pytest.raises(Problem, match="unknown key `max_worker`, did you mean `max_workers`"):
+        catalogue()
+
+
+def test_a_misspelt_name_gets_a_suggestion() -> None:
+    with pytest.raises(Problem, match="unknown toolchain `troch`, did you mean `torch`"):
+        toolchain("troch")
+
+
+def test_a_missing_variant_is_a_problem() -> None:
+    with pytest.raises(Problem, match="numpy toolchain has no cuda variant"):
+        toolchain("numpy").steps("cuda")
+
+
+def test_a_need_is_met_by_any_of_its_executables(
+    user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (user_dir / "tiny.toml").write_text(
+        TINY + NEED.format(mode="eager", what='any_of = ["rldyno-cxx", "rldyno-clang"]')
+    )
+    binaries = tmp_path / "bin"
+    binaries.mkdir()
+    monkeypatch.setenv("PATH", str(binaries))
+    chain = toolchain("tiny")
+    assert chain.missing_needs(Path("python")) == list(chain.needs)
+    (binaries / "rldyno-clang").write_text("#!/bin/sh\n")
+    (binaries / "rldyno-clang").chmod(0o755)
+    assert chain.missing_needs(Path("python")) == []
