@@ -39,10 +39,12 @@ def _wrapped(value: Any) -> Any:
 def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
     if not values:
         raise ValueError("no value: give at least one")
+    seen = set()
     for index, value in enumerate(values):
-        if value in values[:index]:
+        if value in seen:
             context = {"value": spelled(value), "index": index}
             raise PydanticCustomError("duplicate", "{value} is given twice", context)
+        seen.add(value)
     return values
 
 

@@ -14,6 +14,9 @@ from rldyno_rig import hyper
 
 NAMED_CONVOLUTIONS = {"small": hyper.CNN_SMALL, "large": hyper.CNN_LARGE}
 
+# A study with more is too large to run, which is told elsewhere.
+MOST_COMBINATIONS = 100_000
+
 Axes = dict[str, tuple[Any, ...]]
 """Hyper-parameter → the values a study gives it; more than one makes it an axis."""
 
@@ -234,14 +237,15 @@ def _check(name: str, value: Any) -> None:
 
 
 def _check_together(source: Source, algorithm: str, environment: str, given: dict[str, Given]) -> None:
-    """Fields that only make sense together, for every combination the study asks for."""
+    """Fields that only make sense together: the first combination of the study that does not is told."""
     joint = {name: given[name].values for name in _JOINT_FIELDS if name in given}
-    for values in combinations(joint):
-        complete = hyper.to_json(hyper.defaults(algorithm, environment)) | values
-        for names, message in _contradictions(complete):
+    shipped = hyper.to_json(hyper.defaults(algorithm, environment))
+    for values in itertools.islice(combinations(joint), MOST_COMBINATIONS):
+        for names, message in _contradictions(shipped | values):
             places = [given[name].location for name in names if name in given]
             if places:
                 source.mistake(places[-1], f"{algorithm} on {environment}: {message}")
+                return
 
 
 _JOINT_FIELDS = ("environments", "rollout_steps", "minibatches", "batch_size", "capacity", "v_min", "v_max")

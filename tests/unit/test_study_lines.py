@@ -1,0 +1,154 @@
+"""The place of every key and item of a TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rldyno.errors import Problem
+from rldyno.toml_lines import Location, key_name, locate, read, suggest
+
+AWKWARD = '''\
+# a comment with = and [ ]
+title = "a # no comment ] \\" = "   # real comment
+'quoted key' = 1
+"esc\\u0061ped" = 2
+many = [
+  "a", # [ "b"
+  # nothing = 3
+  'c]',
+  [1,
+   2], { x = 1, y = [
+     7 ] },
+]
+text = """
+[not.a.table]
+key = 1
+quoted \\""" still inside """""
+literal = \'\'\'
+[neither]
+\'\'\'
+when = 1979-05-27 07:32:00
+a.b . "c.d" = true
+[ table . sub ]
+key = 1
+[table."dotted.name"]
+stop = { return = 475, episodes = 100 }
+[[list]]
+n = 1
+[[list]]
+n = 2
+[list.inner]
+m = 3
+'''
+
+
+def leaves(value: Any, location: Location = ()) -> Iterator[Location]:
+    if location:
+        yield location
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from leaves(item, (*location, key))
+
+
+@pytest.mark.parametrize(
+    ("location", "line"),
+    [
+        (("title",), 2),
+        (("quoted key",), 3),
+        (("escaped",), 4),
+        (("many",), 5),
+        (("many", 0), 6),
+        (("many", 1), 8),
+        (("many", 2, 1), 10),
+        (("many", 3, "x"), 10),
+        (("many", 3, "y", 0), 11),
+        (("text",), 13),
+        (("literal",), 17),
+        (("when",), 20),
+        (("a", "b", "c.d"), 21),
+        (("table", "sub", "key"), 23),
+        (("table", "dotted.name", "stop", "episodes"), 25),
+        (("list", 0, "n"), 27),
+        (("list", 1, "n"), 29),
+        (("list", 1, "inner", "m"), 31),
+    ],
+)
+def test_awkward_file(location: Location, line: int) -> None:
+    assert locate(AWKWARD)[location] == line
+
+
+def test_every_entry_of_an_awkward_file_is_found() -> None:
+    assert set(locate(AWKWARD)) == set(leaves(tomllib.loads(AWKWARD)))
+
+
+blank = st.sampled_from(["", " ", "\n", " # ] \" ' {\n", "\n\n"])
+scalar = st.sampled_from(["1", "-2.5e3", "true", '"a,]#"', "'\\'", '"\\\\"', '"""\n"x\n"""', "1979-05-27"])
+array = st.recursive(
+    scalar,
+    lambda inner: st.builds(
+        lambda items, gap: "[" + gap + ("," + gap).join(items) + gap + "]", st.lists(inner, max_size=3), blank
+    ),
+    max_leaves=6,
+)
+name = st.sampled_from(["a", "b-c", '"d.e"', "'f g'", "h . i"])
+body = st.dictionaries(name, array, max_size=4)
+
+
+@given(body, st.dictionaries(st.sampled_from(["t", "u.v", 'u."w x"']), body, max_size=3), blank)
+def test_every_entry_of_any_file_is_found(
+    top: dict[str, str], tables: dict[str, dict[str, str]], gap: str
+) -> None:
+    def lines(entries: dict[str, str]) -> str:
+        return "".join(f"{key} = {value}\n{gap}\n" for key, value in entries.items())
+
+    text = lines(top) + "".join(f"[{header}]\n{lines(entries)}" for header, entries in tables.items())
+    found = locate(text)
+    assert set(found) == set(leaves(tomllib.loads(text)))
+    for location, line in found.items():
+        if isinstance(location[-1], str):
+            assert location[-1] in text.splitlines()[line - 1]
+
+
+def test_suggestions() -> None:
+    assert suggest("torch:complie", ["torch:eager", "torch:compile"]) == ", did you mean 'torch:compile'?"
+    assert suggest("CPU", ["cpu", "cuda"]) == ", did you mean 'cpu'?"
+    assert suggest("zzz", ["a", "b"]) == "; known: a, b"
+    assert suggest("zzz", [f"name{n}" for n in range(40)]) == ""
+
+
+def test_key_names_are_written_as_in_the_file() -> None:
+    assert key_name(("hyper", "dqn", "ALE/Pong-v5", "gamma", 0)) == 'hyper.dqn."ALE/Pong-v5".gamma'
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "words"),
+    [
+        (b"a = 1\nb = ]\n", 2, "invalid value"),
+        (b"a = 1\n\na = 2\n", 3, "cannot overwrite"),
+        (b"a = 1\nb = '\xff'\n", 2, "UTF-8"),
+        (b"a = 1\r\nb = 1\r\nc == 2\r\n", 3, "invalid value"),
+        (b'a = 1\nb = "open', 2, "unterminated"),
+    ],
+)
+def test_a_file_that_is_no_toml(tmp_path, content, line, words) -> None:
+    path = tmp_path / "x.toml"
+    path.write_bytes(content)
+    with pytest.raises(Problem) as caught:
+        read(path)
+    assert caught.value.message.startswith(f"{path}:{line}: ")
+    assert words.lower() in caught.value.message.lower()
+
+
+def test_a_missing_file_suggests_its_neighbour(tmp_path) -> None:
+    (tmp_path / "quickstart.toml").write_text("")
+    with pytest.raises(Problem) as caught:
+        read(tmp_path / "quikstart.toml")
+    assert str(tmp_path / "quickstart.toml") in str(caught.value.fix)
+    with pytest.raises(Problem, match="cannot be read"):
+        read(tmp_path)
