@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from rldyno import study_hyper
 from rldyno.errors import Problem
-from rldyno.study import Study, differences, load_study
+from rldyno.study import Study, StudyFile, differences, load_study
 from rldyno_rig.hyper import ALGORITHMS, CNN_LARGE, CNN_SMALL
 
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -369,3 +370,17 @@ def test_differences_are_spelled_out(load) -> None:
         "hyper.dqn.CartPole-v1.gamma: default → 0.9, 0.8",
     ]
     assert differences(load(), load(seeds="[4, 5]")) == ["seeds: 3 → [4, 5]"]
+
+
+def test_the_documentation_names_every_key_and_its_example_loads(tmp_path) -> None:
+    text = STUDIES.with_name("docs").joinpath("studies.md").read_text(encoding="utf-8")
+    table = text.partition("## Keys")[2].partition("## Environments")[0]
+    documented = set(
+        re.findall(r"`\[?(\w+)\]?`", "\n".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE)))
+    )
+    assert documented == {*StudyFile.model_fields, "hyper"}
+    example, *parts = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    for index, tail in enumerate(["", *parts]):
+        path = tmp_path / f"{index}.toml"
+        path.write_text(example.replace('"CartPole-v1"', '"CartPole-v1", "MountainCar-v0"') + tail)
+        load_study(path, CATALOGUE)
