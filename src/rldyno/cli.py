@@ -12,6 +12,7 @@ from rldyno.commands.run import run
 from rldyno.commands.setup import setup
 from rldyno.commands.status import status
 from rldyno.commands.trial import trial
+from rldyno.commands.verify import verify
 from rldyno.errors import Problem
 
 app = typer.Typer(
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command()(plan)
 app.command()(setup)
 app.command()(doctor)
+app.command()(verify)
 app.command()(run)
 app.command()(status)
 app.command()(trial)

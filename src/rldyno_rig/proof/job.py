@@ -13,7 +13,7 @@ from typing import Any, Dict, List
 import numpy as np
 
 from rldyno_rig import hyper, identity
-from rldyno_rig.proof.ladder import GATE, climb, summary
+from rldyno_rig.proof.ladder import climb, summary
 from rldyno_rig.spec import Params, Spec, complete
 from rldyno_rig.training import write_json
 
@@ -22,15 +22,15 @@ PROOFS_FILE = "proofs.json"
 # Small enough to prove in seconds, and no two axes of the same length, so that a swapped one shows.
 MLP_OBSERVATION, MLP_HIDDEN = (5,), (24, 16)
 CNN_OBSERVATION, CNN_HIDDEN, CNN_CONVOLUTIONS = (3, 20, 18), (16,), ((6, 4, 2), (8, 3, 1))
-# Adam's first step is lr · sign(g) for all but the tiniest gradients, so where rounding decides the sign, weights
-# differ by as much as the learning rate: take the one that convolutional agents are trained with.
+# Adam's first step is lr · sign(g) for all but the tiniest gradients, so where rounding decides the sign the
+# weights differ by as much as the learning rate: take the one that convolutional agents are trained with.
 CNN_LEARNING_RATE = 2.5e-4
 ACTIONS = 3
 ROWS = 32
 
 
 def prove(directory: Path) -> int:
-    """Reads job.json: framework, mode, device, dtypes, algorithms, networks. Writes proofs.json after each."""
+    """Reads job.json: framework, mode, device, dtypes, subjects (algorithm, network); writes proofs.json."""
     job = json.loads((directory / JOB_FILE).read_text(encoding="utf-8"))
     backend = importlib.import_module("rldyno_rig.backends." + job["framework"] + "_")
     described = backend.facts()
@@ -42,10 +42,9 @@ def prove(directory: Path) -> int:
         **identity.hashes(backend.__file__),
         "proofs": [],
     }
-    for algorithm in job["algorithms"]:
-        for network in job["networks"]:
-            report["proofs"].append(_prove(backend, job, algorithm, network))
-            write_json(directory / PROOFS_FILE, report)
+    for algorithm, network in job["subjects"]:
+        report["proofs"].append(_prove(backend, job, algorithm, network))
+        write_json(directory / PROOFS_FILE, report)
     return 0
 
 
@@ -98,7 +97,3 @@ def variants(algorithm: str, network: str) -> List[Any]:
         (label, complete(algorithm, dataclasses.replace(base, **change), observation, kind, ACTIONS))
         for label, change in changes
     ]
-
-
-def dtypes() -> List[str]:
-    return list(GATE)

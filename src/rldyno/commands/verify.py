@@ -1,0 +1,149 @@
+"""`rldyno verify`: prove contestants against the reference and show how closely they agree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rldyno.certificates import Json
+    from rldyno.toolchains.resolve import Interpreter
+
+
+def verify(
+    contestants: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[CONTESTANT]...",
+            help="torch:compile, or torch for all modes; without names, all whose toolchain is built.",
+        ),
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    force: Annotated[bool, typer.Option("--force", help="Prove again what is proven already.")] = False,
+    table: Annotated[
+        bool, typer.Option("--table", help="Every rung of the ladder, not only the worst.")
+    ] = False,
+    toolchain: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework.")
+    ] = None,
+) -> None:
+    """Prove that contestants compute what the float64 reference computes."""
+    from rich.console import Console
+
+    from rldyno import certificates
+
+    console = Console(highlight=False, soft_wrap=True)
+    names, interpreters = _chosen(contestants or [], device, toolchain or [], console)
+    wanted = certificates.every_subject(names, device)
+
+    def tell(certificate: Json) -> None:
+        console.print(certificates.sentence(certificate), markup=False)
+
+    proven = certificates.prove(wanted, interpreters, tell, force)
+    (_rung_table if table else _summary_table)(proven, console)
+    failed = [certificate for certificate in proven if not certificate["passed"]]
+    for certificate in failed:
+        console.print(certificates.sentence(certificate), style="red", markup=False)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _chosen(
+    names: list[str], device: str, overrides: list[str], console: Console
+) -> tuple[list[str], dict[str, Interpreter]]:
+    """Contestants to prove and the interpreters they run in; toolchains named explicitly are built."""
+    from rldyno.errors import Problem
+    from rldyno.toolchains.progress import shown_progress
+    from rldyno.toolchains.resolve import ensure, parse_overrides, resolve
+
+    given = parse_overrides(overrides)
+    chosen = _contestants(names, device)
+    frameworks = dict.fromkeys(name.partition(":")[0] for name in chosen)
+    if names:
+        with shown_progress(console) as on_progress:
+            return chosen, ensure(frameworks, given, None, on_progress)
+    interpreters = {}
+    for framework in frameworks:
+        try:
+            interpreters[framework] = resolve(framework, given)
+        except Problem as problem:
+            console.print(f"left out: {problem.message} (fix: {problem.fix})", style="yellow", markup=False)
+    if not interpreters:
+        raise Problem("no toolchain is built, so nothing can be proven", fix="rldyno setup", code=1)
+    return [name for name in chosen if name.partition(":")[0] in interpreters], interpreters
+
+
+def _contestants(names: list[str], device: str) -> list[str]:
+    """`framework:mode` as given, `framework` for all its modes on this device, nothing for everything."""
+    from rldyno.errors import Problem
+    from rldyno.study_placement import check_contestant
+    from rldyno.toolchains.catalogue import catalogue
+
+    chains = catalogue()
+    chosen: dict[str, None] = {}
+    for name in names or chains:
+        framework, _, mode = name.partition(":")
+        if not mode and framework in chains:
+            usable = [mode for mode, devices in chains[framework].modes.items() if device in devices]
+        else:
+            try:
+                check_contestant(name, chains)
+            except ValueError as error:
+                raise Problem(str(error), fix="`rldyno setup --list` shows every contestant") from None
+            usable = [mode] if device in chains[framework].modes[mode] else []
+        if names and not usable:
+            raise Problem(f"{name} does not run on {device}", fix="choose another --device")
+        chosen.update(dict.fromkeys(f"{framework}:{mode}" for mode in usable))
+    return list(chosen)
+
+
+def _summary_table(certificates: list[Json], console: Console) -> None:
+    """Contestants × algorithms: worst judged error in float64 and float32."""
+    from rich.table import Table
+
+    from rldyno.certificates import worst
+
+    algorithms = list(dict.fromkeys(certificate["algorithm"] for certificate in certificates))
+    shown = Table(
+        title="worst relative error against the reference: float64 (limit 1e-10), float32 (limit 1e-5)"
+    )
+    shown.add_column("contestant")
+    shown.add_column("network")
+    for algorithm in algorithms:
+        shown.add_column(algorithm, justify="right")
+    rows: dict[tuple[str, str], dict[str, str]] = {(c["contestant"], c["network"]): {} for c in certificates}
+    for certificate in certificates:
+        mark = "" if certificate["passed"] else " ✗"
+        rows[certificate["contestant"], certificate["network"]][certificate["algorithm"]] = (
+            f"{worst(certificate, 'float64'):.0e}  {worst(certificate, 'float32'):.0e}{mark}"
+        )
+    for (contestant, network), cells in rows.items():
+        shown.add_row(contestant, network, *(cells.get(algorithm, "–") for algorithm in algorithms))
+    console.print(shown)
+
+
+def _rung_table(certificates: list[Json], console: Console) -> None:
+    from rich.table import Table
+
+    shown = Table(title="every rung: relative error against the float64 reference")
+    for column in ("contestant", "algorithm", "network", "dtype", "rung"):
+        shown.add_column(column)
+    for column in ("error", "limit", ""):
+        shown.add_column(column, justify="right")
+    for certificate in certificates:
+        for rung in certificate["rungs"]:
+            limit = "–" if rung["tolerance"] is None else f"{rung['tolerance']:.0e}"
+            shown.add_row(
+                certificate["contestant"],
+                certificate["algorithm"],
+                certificate["network"],
+                rung["dtype"],
+                rung["rung"],
+                f"{rung['error']:.1e}",
+                limit,
+                "✓" if rung["passed"] else "✗",
+            )
+    console.print(shown)
