@@ -151,6 +151,7 @@ def test_sizes_add_up(tmp_path: Path) -> None:
     [
         ("ERROR: Could not install: [Errno 28] No space left on device", "RLDYNO_CACHE_DIR"),
         ("NewConnectionError(...)\nERROR: No matching distribution found for numpy", "--find-links"),
+        ("ERROR: Could not find a version that satisfies numpy (from versions: none)", "--find-links"),
         ("Command '[... -m ensurepip ...]' returned non-zero exit status 1", "python3-venv"),
         ("$ python -m pip install x\nERROR: boom", "--toolchain numpy="),
     ],

@@ -37,7 +37,8 @@ from rldyno.toolchains.store import (
 )
 
 _TAIL_LINES = 15
-_NO_NETWORK = ("NewConnectionError", "NameResolutionError", "Max retries exceeded", "Network is unreachable")
+# "from versions: none": pip reached no index that knows the package at all.
+_NO_NETWORK = ("NewConnectionError", "NameResolutionError", "Max retries exceeded", "(from versions: none)")
 
 
 @dataclass(frozen=True)
