@@ -22,11 +22,14 @@ def test_facts_are_json_and_do_not_name_the_host() -> None:
     assert f'"{socket.gethostname()}"' not in text
 
 
-def test_the_hash_of_the_host_is_stable_and_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = machine_facts()["host_sha256"]
-    assert machine_facts()["host_sha256"] == here
-    monkeypatch.setattr(socket, "gethostname", lambda: "another")
-    assert machine_facts()["host_sha256"] != here
+def test_machines_are_told_apart_by_name_and_by_hardware(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = machine.host_sha256()
+    assert machine.host_sha256() == here
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "gethostname", lambda: "another")
+        assert machine.host_sha256() != here
+    monkeypatch.setattr(machine, "cpu_model", lambda: "another")
+    assert machine.host_sha256() != here
 
 
 @pytest.fixture
