@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,11 @@ def diagnose(overrides: Mapping[str, Path] | None = None) -> Diagnosis:
         pythons=installed_pythons(),
         toolchains=reports,
         noise=noise,
-        findings=[*general, *(finding for report in reports for finding in report.findings)],
+        findings=[
+            *general,
+            *(finding for report in reports for finding in report.findings),
+            *_unbuilt(reports),
+        ],
         can_run=any(_can_run(report, writable) for report in reports),
     )
 
@@ -120,9 +124,7 @@ def report_toolchain(chain: Toolchain, overrides: Mapping[str, Path] | None = No
             path, python = found.built.python, found.built.recipe.python
             versions, size_bytes = pinned_versions(found.built), found.built.size_bytes
         else:
-            path, python = None, find_python(chain.python).version
-            if chain.kind == "contestant":
-                findings.append(Finding(f"the {name} toolchain is {status}", f"rldyno setup {name}"))
+            python = find_python(chain.python).version
     except Problem as problem:
         status = "broken" if status == "given" else status
         obstacle = problem.message
@@ -148,6 +150,18 @@ def report_toolchain(chain: Toolchain, overrides: Mapping[str, Path] | None = No
         obstacle=obstacle,
         findings=findings,
     )
+
+
+def _unbuilt(reports: Sequence[ToolchainReport]) -> Iterator[Finding]:
+    """One command builds all that can be built."""
+    for status in ("missing", "outdated"):
+        names = [
+            report.name
+            for report in reports
+            if (report.kind, report.status, report.obstacle) == ("contestant", status, None)
+        ]
+        if names:
+            yield Finding(f"{status} toolchains: {', '.join(names)}", f"rldyno setup {' '.join(names)}")
 
 
 def _can_run(report: ToolchainReport, cache_writable: bool) -> bool:
