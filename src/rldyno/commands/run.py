@@ -1,0 +1,53 @@
+"""`rldyno run STUDY`: run a study, or go on with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="A study file.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Results directory. Default: results/<name of the study>.")
+    ] = None,
+    toolchain: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework; repeatable."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Trials at a time, each on CPUs of its own.")] = 1,
+    keep_failed: Annotated[
+        bool,
+        typer.Option("--keep-failed", help="Leave failed trials as they are instead of running them again."),
+    ] = False,
+    amend: Annotated[
+        bool, typer.Option("--amend", help="Go on although the study or the conditions have changed.")
+    ] = False,
+    no_verify: Annotated[
+        bool, typer.Option("--no-verify", help="Do not prove contestants first; they stay uncertified.")
+    ] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no HTML report at the end.")] = False,
+) -> None:
+    """Run a study and print its answer. Run again, it goes on where it stopped."""
+    from rich.console import Console
+
+    from rldyno.run import Options, run_study
+    from rldyno.toolchains.resolve import parse_overrides
+
+    options = Options(
+        out=out,
+        overrides=parse_overrides(toolchain or []),
+        jobs=jobs,
+        keep_failed=keep_failed,
+        amend=amend,
+        verify=not no_verify,
+        report=not no_report,
+    )
+    try:
+        finished = run_study(study, options, Console())
+    except KeyboardInterrupt:
+        typer.echo("stopped; run the same command to continue", err=True)
+        raise typer.Exit(130) from None
+    raise typer.Exit(0 if finished else 1)

@@ -1,0 +1,292 @@
+"""`rldyno run`: from a study file to finished trials; the same call again goes on where it stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+
+from rldyno import manifest, records
+from rldyno.errors import Problem
+from rldyno.estimate import estimate, load_rates, remember
+from rldyno.launch.cpus import available_cpus, place
+from rldyno.launch.local import Pool, Runner, run_trials
+from rldyno.outcome import Ending, make_outcome
+from rldyno.plan import Plan, Trial, make_plan
+from rldyno.progress import Display, Eta, Snapshot, duration, open_display, read_figures
+from rldyno.records import DONE, FAILED, Json, Results, TrialState
+from rldyno.study import load_study
+from rldyno.toolchains.catalogue import toolchain
+from rldyno.toolchains.resolve import Interpreter, ensure
+from rldyno.trial import pin, stop_signals
+from rldyno_rig.schema import OUTCOME_FILE, TRIAL_FILE
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MIN_FREE_BYTES = 100_000_000
+_OURS = {records.STUDY_FILE, records.MANIFEST_FILE, records.RUN_LOCK, "certificates", "trials"}
+
+
+@dataclass(frozen=True)
+class Options:
+    out: Path | None = None
+    overrides: Mapping[str, Path] | None = None
+    """Framework → interpreter to use instead of a built toolchain."""
+    jobs: int = 1
+    keep_failed: bool = False
+    amend: bool = False
+    verify: bool = True
+    report: bool = True
+    pip_args: Sequence[str] | None = None
+
+
+def run_study(study_path: Path, options: Options, console: Console) -> bool:
+    """Run what is not finished yet; True when every trial of the study is done."""
+    plan = make_plan(load_study(study_path))
+    available = available_cpus()
+    probe_cpu, worker_cpus = place(available, max(cell.cores for cell in plan.cells), options.jobs)
+    results = Results(options.out or Path("results") / study_path.stem)
+    with working_in(results):
+        earlier = results.read_manifest() if results.manifest.exists() else None
+        if earlier and not options.amend:
+            manifest.check_same_study(results, earlier, plan.study)
+        interpreters, absent = find_interpreters(plan, options, console)
+        current = manifest.make_manifest(plan, interpreters, earlier)
+        if earlier and not options.amend:
+            manifest.check_same_conditions(results, earlier, current)
+        records.write_atomically(results.study, study_path.read_text(encoding="utf-8"))
+        records.write_json(results.manifest, current)
+        todo = prepare(results, plan, interpreters, absent, options.keep_failed, console)
+        if todo and options.verify:
+            from rldyno import certificates
+
+            certificates.ensure(plan, interpreters, results.root, console)
+        if todo:
+            pin(None if probe_cpu is None else (probe_cpu,))
+            try:
+                _launch(results, plan, todo, options.jobs, Pool(worker_cpus), probe_cpu, console)
+            finally:
+                pin(available)
+        finished = summarise(results, plan, console)
+        if any(results.trials.glob(f"*/{OUTCOME_FILE}")):
+            answer(results, options.report, console)
+        return finished
+
+
+@contextlib.contextmanager
+def working_in(results: Results) -> Iterator[None]:
+    """Hold the directory, after making sure that it can be written."""
+    check_writable(results.root)
+    try:
+        with records.locked(results.lock):
+            yield
+    except records.LockedError as locked:
+        raise Problem(
+            f"another rldyno run ({locked}) is working in {results.root}",
+            fix="wait for it (`rldyno status` shows how far it is), or choose another directory with --out",
+        ) from None
+
+
+def check_writable(root: Path) -> None:
+    probe = root / f".write-test.{time.monotonic_ns()}"
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"x" * 4096)
+        probe.unlink()
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            probe.unlink()
+        raise Problem(
+            f"cannot write to {root}: {error.strerror}", fix="choose another directory with --out"
+        ) from error
+    free = shutil.disk_usage(root).free
+    if free < MIN_FREE_BYTES:
+        raise Problem(
+            f"only {free / 1e6:.0f} MB are free in {root}, a run needs {MIN_FREE_BYTES / 1e6:.0f} MB",
+            fix="free some space, or choose another directory with --out",
+        )
+    foreign = sorted(entry.name for entry in root.iterdir() if entry.name not in _OURS)
+    if foreign and not (root / records.MANIFEST_FILE).exists():
+        raise Problem(
+            f"{root} is not empty and holds no results of rldyno (it has {foreign[0]})",
+            fix="choose another directory with --out",
+        )
+
+
+def find_interpreters(
+    plan: Plan, options: Options, console: Console
+) -> tuple[dict[str, Interpreter], dict[str, Problem]]:
+    """(framework → interpreter, framework → why there is none): one that fails keeps no other back."""
+    from rldyno.toolchains.progress import shown_progress
+
+    found: dict[str, Interpreter] = {}
+    absent: dict[str, Problem] = {}
+    for framework in dict.fromkeys(cell.framework for cell in plan.cells):
+        try:
+            with shown_progress(console) as on_progress:
+                found |= ensure([framework], options.overrides, options.pip_args, on_progress)
+        except Problem as problem:
+            absent[framework] = problem
+    return found, absent
+
+
+def prepare(
+    results: Results,
+    plan: Plan,
+    interpreters: Mapping[str, Interpreter],
+    absent: Mapping[str, Problem],
+    keep_failed: bool,
+    console: Console,
+) -> list[tuple[Json, Path]]:
+    """Write the directories of all trials that have to run; return them in order."""
+    todo = []
+    for trial in plan.trials:
+        directory = results.trial(trial.id)
+        state = records.trial_state(directory)
+        if state.note:
+            console.print(escape(f"{trial.id} is run again: {state.note}"), style="yellow", highlight=False)
+        if state.name == DONE or (state.name == FAILED and keep_failed):
+            continue
+        directory.mkdir(parents=True, exist_ok=True)
+        framework = trial.cell.framework
+        if framework in absent:
+            _write_absent(directory, trial, absent[framework], state)
+            continue
+        content = trial_json(trial, interpreters[framework])
+        records.write_json(directory / TRIAL_FILE, content)
+        todo.append((content, directory))
+    return todo
+
+
+def trial_json(trial: Trial, interpreter: Interpreter) -> Json:
+    """The complete trial.json."""
+    chain = toolchain(trial.cell.framework)
+    return {
+        **trial.to_json(),
+        "interpreter": str(interpreter.path),
+        "isolated": interpreter.isolated,
+        "variables": {**chain.variables, **dict.fromkeys(chain.thread_variables, str(trial.cell.cores))},
+    }
+
+
+def _write_absent(directory: Path, trial: Trial, problem: Problem, state: TrialState) -> None:
+    if state.outcome and state.outcome["reason"] == "absent":
+        attempt = int(state.outcome["attempt"])
+    else:
+        attempt = records.put_aside(directory)
+    records.write_json(directory / TRIAL_FILE, trial.to_json())
+    outcome = make_outcome(trial.to_json(), attempt, Ending("absent", problem.message), records.now_iso())
+    records.write_json(directory / OUTCOME_FILE, {**outcome, "log_tail": problem.detail})
+
+
+def _launch(
+    results: Results,
+    plan: Plan,
+    todo: list[tuple[Json, Path]],
+    jobs: int,
+    pool: Pool,
+    probe_cpu: int | None,
+    console: Console,
+) -> None:
+    kept = len(plan.trials) - len(todo)
+    if kept:
+        console.print(f"{kept} of {len(plan.trials)} trials have ended before; {len(todo)} to run")
+    ids = {trial["trial"] for trial, _ in todo}
+    guesses = estimate(plan, load_rates()).guesses
+    seconds = {
+        trial.id: guess.seconds
+        for trial, guess in zip(plan.trials, guesses, strict=True)
+        if trial.id in ids and guess.seconds is not None
+    }
+    with stop_signals() as stop, open_display(console) as display:
+        watcher = Progress(display, len(todo), Eta(seconds, jobs))
+        run_trials(todo, jobs, pool, probe_cpu, watcher, stop)
+
+
+class Progress:
+    """Shows what the launcher tells it, and teaches the estimates."""
+
+    def __init__(self, display: Display, total: int, eta: Eta) -> None:
+        self._display = display
+        self._total = total
+        self._eta = eta
+        self._started = time.monotonic()
+        self._done = self._failed = 0
+
+    def tick(self, running: Iterable[Runner]) -> None:
+        figures = {
+            runner.trial["trial"]: read_figures(runner.directory, runner.trial["budget"])
+            for runner in running
+        }
+        shares = {trial: shown.budget_share or 0.0 for trial, shown in figures.items()}
+        self._display.update(
+            Snapshot(
+                done=self._done,
+                failed=self._failed,
+                total=self._total,
+                running=figures,
+                elapsed_s=time.monotonic() - self._started,
+                eta_s=self._eta.remaining_s(shares),
+            )
+        )
+
+    def ended(self, runner: Runner) -> None:
+        trial = runner.trial["trial"]
+        self._eta.finished(trial, time.monotonic() - runner.started)
+        state = records.trial_state(runner.directory)
+        if state.name == DONE and state.outcome:
+            self._done += 1
+            remember(runner.trial, state.outcome)
+            what = f"done ({state.outcome['reason']}) after {duration(state.outcome['wall_s'])}"
+        elif state.outcome:
+            self._failed += 1
+            what = f"failed ({state.outcome['reason']}): {state.outcome['message']}"
+        else:
+            self._failed += 1
+            what = f"ended without an outcome: {runner.said() or runner.process.returncode}"
+        self._display.say(f"[{self._done + self._failed}/{self._total}] {trial}: {what}")
+
+
+def summarise(results: Results, plan: Plan, console: Console) -> bool:
+    """Say what failed and why; True when every trial is done."""
+    states = {trial.id: records.trial_state(results.trial(trial.id)) for trial in plan.trials}
+    failed = {trial: state for trial, state in states.items() if state.name == FAILED}
+    for message, trials in _by_message(failed).items():
+        console.print(escape(f"failed: {message}"), style="red", highlight=False, soft_wrap=True)
+        for trial in trials:
+            console.print(f"  {results.trial(trial)}", markup=False, highlight=False, soft_wrap=True)
+        outcome = failed[trials[0]].outcome or {}
+        for line in (outcome.get("log_tail") or "").splitlines()[-10:]:
+            console.print(f"  | {line}", markup=False, highlight=False, soft_wrap=True)
+    done = sum(state.name == DONE for state in states.values())
+    if done < len(states):
+        rest = f"{len(states) - done} of {len(states)} trials are not done"
+        console.print(f"{rest}; the same command runs them again", highlight=False)
+    return done == len(states)
+
+
+def answer(results: Results, report: bool, console: Console) -> None:
+    from rldyno.answers.terminal import print_answer
+
+    print_answer(results.root, console)
+    if not report:
+        return
+    from rldyno.report import write_report
+
+    console.print(f"report: {write_report(results.root)}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _by_message(failed: Mapping[str, TrialState]) -> dict[str, list[str]]:
+    """`reason: message` → its trials: one cause that fails many trials is told once."""
+    grouped: dict[str, list[str]] = {}
+    for trial, state in failed.items():
+        outcome = state.outcome or {}
+        grouped.setdefault(f"{outcome.get('reason')}: {outcome.get('message')}", []).append(trial)
+    return grouped
