@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -111,5 +110,50 @@ def workers_in(directory: Path) -> list[int]:
     return inside
 
 
-def kill(pid: int, number: int = signal.SIGKILL) -> None:
-    os.kill(pid, number)
+STUDY = """\
+title = "fake"
+contestants = ["numpy:eager"]
+algorithms = ["dqn"]
+environments = ["CartPole-v1"]
+seeds = {seeds}
+
+[budget]
+steps = 5000
+"""
+
+
+class Lab:
+    """`rldyno run` on a study whose workers are fake, with a cache of its own."""
+
+    def __init__(self, folder: Path, seeds: int = 2) -> None:
+        self.folder = folder
+        self.study = folder / "fake.toml"
+        self.study.write_text(STUDY.format(seeds=seeds))
+        self.out = folder / "out"
+        self.interpreter = fake_interpreter(folder)
+
+    def environment(self, behaviour: str) -> dict[str, str]:
+        cache = str(self.folder / "cache")
+        return {**os.environ, "FAKE_WORKER": behaviour, "RLDYNO_CACHE_DIR": cache, "COLUMNS": "200"}
+
+    def arguments(self, *extra: str) -> list[str | Path]:
+        quick = ["--no-verify"] if "--with-report" in extra else ["--no-verify", "--no-report"]
+        others = [argument for argument in extra if argument != "--with-report"]
+        toolchain = f"numpy={self.interpreter}"
+        return ["run", self.study, "--out", self.out, *quick, "--toolchain", toolchain, *others]
+
+    def run(self, behaviour: str, *extra: str) -> subprocess.CompletedProcess[str]:
+        return rldyno(*self.arguments(*extra), env=self.environment(behaviour))
+
+    def start(self, behaviour: str, *extra: str) -> subprocess.Popen[str]:
+        return start(*self.arguments(*extra), env=self.environment(behaviour))
+
+    def trials(self) -> list[Path]:
+        return sorted((self.out / "trials").iterdir())
+
+    def worker(self) -> int:
+        """Pid of the running worker, once it has begun to train."""
+        wait_until(
+            lambda: any(self.out.glob(f"trials/*/{schema.PROGRESS_FILE}")) and bool(workers_in(self.out))
+        )
+        return workers_in(self.out)[0]

@@ -1,0 +1,79 @@
+"""Known loads measured through `rldyno trial`. Stated errors: CPU 5 % + 0.1 s, memory 5 MiB."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from fakes import make_trial, outcome_of, rldyno
+
+from rldyno_rig import schema
+
+MIB = 2**20
+
+
+def samples_of(directory: Path) -> list[dict[str, str]]:
+    with (directory / schema.SAMPLES_FILE).open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_cpu_burner(tmp_path: Path) -> None:
+    directory = make_trial(tmp_path, "burns:1.5", hang_timeout_s=30)
+    assert rldyno("trial", directory).returncode == 0
+    outcome, samples = outcome_of(directory), samples_of(directory)
+    assert outcome["cpu_s"] == pytest.approx(1.5, rel=0.05, abs=0.1)
+    last = samples[-1]
+    sampled = (int(last["cpu_user_ns"]) + int(last["cpu_system_ns"])) / 1e9
+    assert sampled == pytest.approx(outcome["cpu_s"], abs=0.1)
+    assert float(last["time_ns"]) / 1e9 == pytest.approx(outcome["wall_s"], abs=0.2)
+    totals = [int(row["cpu_user_ns"]) + int(row["cpu_system_ns"]) for row in samples]
+    assert totals == sorted(totals)
+
+
+def test_memory_holder(tmp_path: Path) -> None:
+    small, large = tmp_path / "small", tmp_path / "large"
+    for folder, size in ((small, 1), (large, 201)):
+        folder.mkdir()
+        assert rldyno("trial", make_trial(folder, f"holds:{size}", hang_timeout_s=30)).returncode == 0
+    few, many = outcome_of(small / "fake-trial"), outcome_of(large / "fake-trial")
+    assert many["peak_rss_bytes"] - few["peak_rss_bytes"] == pytest.approx(200 * MIB, abs=5 * MIB)
+    rows = samples_of(large / "fake-trial")
+    assert max(int(row["rss_bytes"]) for row in rows) == pytest.approx(many["peak_rss_bytes"], abs=5 * MIB)
+    assert int(rows[-1]["rss_bytes"]) < 100 * MIB, "freed memory is no longer counted"
+    assert many["baseline_rss_bytes"] < 60 * MIB
+    uss = [int(row["uss_bytes"]) for row in rows if row["uss_bytes"]]
+    assert uss
+    assert all(value <= many["peak_rss_bytes"] for value in uss)
+
+
+def test_children_are_counted(tmp_path: Path) -> None:
+    directory = make_trial(tmp_path, "spawns:0.4", hang_timeout_s=30)
+    assert rldyno("trial", directory).returncode == 0
+    rows = samples_of(directory)
+    assert max(int(row["processes"]) for row in rows) == 3
+    assert max(int(row["threads"]) for row in rows) == 3
+    assert outcome_of(directory)["cpu_s"] == pytest.approx(0.8 + 0.1, abs=0.15)
+    last = rows[-1]
+    assert (int(last["cpu_user_ns"]) + int(last["cpu_system_ns"])) / 1e9 >= 0.75, (
+        "ended children stay counted"
+    )
+
+
+def test_the_worker_keeps_to_its_cpu_and_the_probe_to_another(tmp_path: Path) -> None:
+    directory = make_trial(tmp_path, "good:1")
+    done = rldyno("trial", directory)
+    assert done.returncode == 0
+    assert done.stdout.startswith("fake-trial: done (steps) after 1")
+    affinity = outcome_of(directory)["affinity"]
+    assert len(affinity["worker"]) == 1
+    assert affinity["probe"] is None or affinity["probe"] != affinity["worker"]
+
+
+def test_watching_costs_little(tmp_path: Path) -> None:
+    directory = make_trial(tmp_path, "good:4")
+    assert rldyno("trial", directory).returncode == 0
+    probe = outcome_of(directory)["probe"]
+    assert probe["samples"] == pytest.approx(80, abs=8)
+    # The goal is 0.5 % over a real trial; four seconds still carry the first look at every process.
+    assert probe["core_percent"] < 1.0

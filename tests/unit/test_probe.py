@@ -1,0 +1,363 @@
+"""The probe on made-up process trees: a fake /proc, a fake psutil, a fake clock's worth of samples."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import os
+from collections import namedtuple
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rldyno.probe import NullReader, Probe
+from rldyno.probe.linux import LinuxMachine, LinuxTree
+from rldyno.probe.portable import PortableMachine, PortableTree
+from rldyno.probe.probe import busy_percent
+from rldyno.probe.tree import Carry, CpuTimes, TreeUsage
+from rldyno_rig.schema import SAMPLE_COLUMNS
+
+TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class FakeProc:
+    """A /proc with the files the probe reads."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.newest_pid(100)
+
+    def newest_pid(self, pid: int) -> None:
+        (self.root / "loadavg").write_text(f"0.1 0.2 0.3 1/200 {pid}\n")
+
+    def process(
+        self, pid: int, parent: int, *, session: int = 0, cpu=(0, 0, 0, 0), threads=1, rss_pages=0, state="S"
+    ) -> None:
+        folder = self.root / str(pid)
+        folder.mkdir(exist_ok=True)
+        fields = [
+            state,
+            parent,
+            pid,
+            session,
+            0,
+            -1,
+            0,
+            0,
+            0,
+            0,
+            0,
+            *cpu,
+            20,
+            0,
+            threads,
+            0,
+            12345,
+            999,
+            rss_pages,
+            1,
+        ]
+        (folder / "stat").write_text(f"{pid} (odd) name (x)) " + " ".join(map(str, fields)) + "\n")
+
+    def task(self, pid: int, task: int, wait_ns: int) -> None:
+        folder = self.root / str(pid) / "task" / str(task)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "schedstat").write_text(f"111 {wait_ns} 3\n")
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> FakeProc:
+    return FakeProc(tmp_path)
+
+
+def open_tree(proc: FakeProc, root: int) -> LinuxTree:
+    return LinuxTree(root, str(proc.root))
+
+
+def test_one_process(proc: FakeProc) -> None:
+    proc.process(10, 1, cpu=(100, 20, 7, 3), threads=4, rss_pages=50)
+    assert open_tree(proc, 10).read() == TreeUsage(
+        cpu_user_ns=107 * TICK_NS, cpu_system_ns=23 * TICK_NS, rss_bytes=50 * PAGE, processes=1, threads=4
+    )
+
+
+def test_descendants_and_session_members_belong_to_the_tree(proc: FakeProc) -> None:
+    proc.process(10, 1, session=10, cpu=(1, 0, 0, 0))
+    proc.process(11, 10, session=10, cpu=(2, 0, 0, 0))
+    proc.process(12, 11, session=12, cpu=(4, 0, 0, 0))  # a grandchild with a session of its own
+    proc.process(13, 1, session=10, cpu=(8, 0, 0, 0))  # its parent ended, its session is still the worker's
+    proc.process(14, 1, session=14, cpu=(1000, 0, 0, 0))
+    tree = open_tree(proc, 10)
+    tree.discover()
+    assert sorted(tree.pids()) == [10, 11, 12, 13]
+    assert tree.read().cpu_user_ns == 15 * TICK_NS
+
+
+def test_looking_for_children_only_when_a_pid_was_handed_out(proc: FakeProc) -> None:
+    proc.process(10, 1)
+    tree = open_tree(proc, 10)
+    tree.discover()
+    proc.process(11, 10)
+    tree.discover()
+    assert tree.pids() == [10]
+    proc.newest_pid(101)
+    tree.discover()
+    assert tree.pids() == [10, 11]
+
+
+def test_zombies_keep_their_time_but_hold_nothing(proc: FakeProc) -> None:
+    proc.process(10, 1, cpu=(5, 0, 0, 0), rss_pages=3)
+    proc.process(11, 10, cpu=(7, 0, 0, 0), rss_pages=9, state="Z")
+    tree = open_tree(proc, 10)
+    tree.discover()
+    usage = tree.read()
+    assert (usage.cpu_user_ns, usage.rss_bytes, usage.processes) == (12 * TICK_NS, 3 * PAGE, 1)
+
+
+def test_a_tree_of_zombies_is_gone(proc: FakeProc) -> None:
+    proc.process(10, 1, state="Z")
+    with pytest.raises(ProcessLookupError):
+        open_tree(proc, 10).read()
+
+
+def test_wait_time_of_all_threads_also_ended_ones(proc: FakeProc) -> None:
+    proc.process(10, 1)
+    proc.task(10, 10, 1000)
+    proc.task(10, 77, 500)
+    tree = open_tree(proc, 10)
+    assert tree.wait_ns() == 1500
+    (proc.root / "10/task/77/schedstat").unlink()
+    (proc.root / "10/task/77").rmdir()
+    proc.task(10, 10, 1100)
+    assert tree.wait_ns() == 1600
+
+
+def test_private_memory_and_peak(proc: FakeProc) -> None:
+    proc.process(10, 1)
+    (proc.root / "10/smaps_rollup").write_text(
+        "00-ff ---p [rollup]\nRss: 900 kB\nShared_Clean: 500 kB\nPrivate_Clean: 30 kB\nPrivate_Dirty: 12 kB\n"
+    )
+    (proc.root / "10/status").write_text("Name: x\nVmHWM:\t  1234 kB\nVmRSS: 900 kB\n")
+    tree = open_tree(proc, 10)
+    assert tree.uss_bytes() == 42 * 1024
+    assert tree.peak_rss_bytes() == 1234 * 1024
+
+
+def test_machine_counts_the_chosen_cpus(proc: FakeProc) -> None:
+    (proc.root / "stat").write_text(
+        "cpu  30 0 30 100 40 0 0 20 0 0\n"
+        "cpu0 10 0 10 50 20 0 0 10 0 0\n"
+        "cpu1 20 0 20 50 20 0 0 10 0 0\n"
+        "intr 5\n"
+    )
+    machine = LinuxMachine(str(proc.root))
+    seconds = 1 / os.sysconf("SC_CLK_TCK")
+    assert machine.cpu_times() == CpuTimes(60 * seconds, 220 * seconds, 20 * seconds)
+    assert machine.cpu_times((1,)) == CpuTimes(40 * seconds, 120 * seconds, 10 * seconds)
+
+
+def test_machine_memory_and_kills(proc: FakeProc) -> None:
+    (proc.root / "meminfo").write_text(
+        "MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 250 kB\nBuffers: 3 kB\n"
+    )
+    (proc.root / "vmstat").write_text("nr_free_pages 4\noom_kill 7\n")
+    machine = LinuxMachine(str(proc.root))
+    assert machine.memory_percent() == 75.0
+    assert machine.oom_kills() == 7
+
+
+@given(st.lists(st.integers(0, 10**12)))
+def test_carried_totals_never_fall_and_never_lose_growth(totals: list[int]) -> None:
+    carry = Carry()
+    out = [carry(total) for total in totals]
+    growth = [max(0, after - before) for before, after in zip([0, *totals], totals, strict=False)]
+    assert out == [sum(growth[: i + 1]) for i in range(len(totals))]
+
+
+def test_busy_percent() -> None:
+    assert busy_percent(CpuTimes(1, 10, 0), CpuTimes(3, 14, 0)) == 50.0
+    assert busy_percent(CpuTimes(1, 10, 0), CpuTimes(1, 10, 0)) is None
+
+
+# --- psutil ---
+
+Times = namedtuple("Times", "user system children_user children_system")
+Memory = namedtuple("Memory", "rss uss")
+
+
+class FakeProcess:
+    def __init__(self, pid: int, user: float, rss: int, children: tuple[FakeProcess, ...] = ()) -> None:
+        self.pid, self.user, self.rss, self.kids, self.gone = pid, user, rss, children, False
+
+    def oneshot(self) -> Any:
+        return contextlib.nullcontext()
+
+    def children(self, recursive: bool) -> list[FakeProcess]:
+        return [child for child in self.kids if not child.gone]
+
+    def cpu_times(self) -> Times:
+        if self.gone:
+            raise psutil.NoSuchProcess(self.pid)
+        return Times(self.user, 0.25, 0.0, 0.0)
+
+    def memory_info(self) -> Memory:
+        return Memory(self.rss, self.rss // 2)
+
+    memory_full_info = memory_info
+
+    def num_threads(self) -> int:
+        return 2
+
+
+def test_portable_tree_counts_children_and_remembers_ended_ones() -> None:
+    child = FakeProcess(2, 1.5, 100)
+    root = FakeProcess(1, 3.0, 1000, (child,))
+    tree = PortableTree(1, lambda pid: root)
+    tree.discover()
+    assert tree.read() == TreeUsage(4_500_000_000, 500_000_000, 1100, 2, 4)
+    assert tree.uss_bytes() == 550
+    assert tree.wait_ns() is None
+    child.gone = True
+    root.user = 3.5
+    later = tree.read()
+    assert (later.cpu_user_ns, later.processes) == (4_500_000_000, 1)
+    root.user = 4.0
+    assert tree.read().cpu_user_ns == 5_000_000_000
+    root.gone = True
+    with pytest.raises(ProcessLookupError):
+        tree.read()
+
+
+def test_portable_machine() -> None:
+    cpu = namedtuple("cpu", "user system idle")
+
+    class Api:
+        @staticmethod
+        def cpu_times(percpu: bool) -> list[Any]:
+            return [cpu(10.0, 5.0, 85.0), cpu(40.0, 10.0, 50.0)]
+
+        @staticmethod
+        def virtual_memory() -> Any:
+            return namedtuple("vm", "percent")(42.0)
+
+    machine = PortableMachine(Api)
+    assert machine.cpu_times() == CpuTimes(65.0, 200.0, None)
+    assert machine.cpu_times((1,)) == CpuTimes(50.0, 100.0, None)
+    assert machine.memory_percent() == 42.0
+
+
+# --- the probe itself ---
+
+
+class FakeTree:
+    def __init__(self) -> None:
+        self.rss = 0
+        self.alive = True
+        self.discovered = self.uss_read = 0
+
+    def discover(self) -> None:
+        self.discovered += 1
+
+    def read(self) -> TreeUsage:
+        if not self.alive:
+            raise ProcessLookupError
+        self.rss += 10
+        return TreeUsage(self.rss, 1, self.rss, 1, 1)
+
+    def wait_ns(self) -> int:
+        return 5
+
+    def uss_bytes(self) -> int:
+        self.uss_read += 1
+        return 7
+
+    def peak_rss_bytes(self) -> int:
+        return 15
+
+    def pids(self) -> list[int]:
+        return [1]
+
+    def close(self) -> None:
+        pass
+
+
+class FakeMachine:
+    def __init__(self) -> None:
+        self.busy = 0.0
+
+    def cpu_times(self, cpus: tuple[int, ...] | None = None) -> CpuTimes:
+        self.busy += 1.0
+        return CpuTimes(self.busy, 4 * self.busy, 0.0)
+
+    def memory_percent(self) -> float:
+        return 50.0
+
+    def oom_kills(self) -> int | None:
+        return None
+
+
+class Joules:
+    reason: str | None = None
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def read(self, pids: Any) -> dict[str, Any]:
+        return {"energy_joules": 1.5, "gpu_memory_bytes": 10 * len(pids)}
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def sampled(monkeypatch: pytest.MonkeyPatch, seconds: list[float], tree: FakeTree, **options: Any):
+    """A probe sampled at these times, and the rows it wrote."""
+    output = io.StringIO()
+    probe = Probe(1, 20, output, 0, tree=tree, machine=FakeMachine(), **options)
+    for second in seconds:
+        monkeypatch.setattr("rldyno.probe.probe.time.monotonic_ns", lambda s=second: round(s * 1e9))
+        assert probe.sample()
+    return probe, list(csv.DictReader(io.StringIO(output.getvalue())))
+
+
+def test_rates_and_empty_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = FakeTree()
+    probe, rows = sampled(monkeypatch, [0, 0.05, 0.1, 0.5, 0.55, 2.0, 2.05], tree)
+    assert tuple(rows[0]) == SAMPLE_COLUMNS
+    assert [row["wait_ns"] for row in rows] == ["5", "", "", "5", "", "5", ""]
+    assert [row["uss_bytes"] for row in rows] == ["7", "", "", "", "", "7", ""]
+    assert [row["machine_cpu_percent"] for row in rows] == ["", "", "", "25", "", "25", ""]
+    assert [row["gpu_percent"] for row in rows] == [""] * 7
+    assert (tree.discovered, tree.uss_read, probe.samples) == (3, 2, 7)
+    assert probe.peak_rss_bytes == 70
+
+
+def test_rss_nearest_to_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    probe, _ = sampled(monkeypatch, [0, 1.0, 2.0], FakeTree())
+    assert [probe.rss_at(round(s * 1e9)) for s in (0, 0.4, 0.6, 2.9)] == [10, 10, 20, 30]
+    assert probe.rss_at(round(3.5e9)) is None
+
+
+def test_readers_fill_their_columns_and_absent_ones_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = Joules()
+    probe, rows = sampled(monkeypatch, [0], FakeTree(), readers=(NullReader("no GPU"), reader))
+    assert (rows[0]["energy_joules"], rows[0]["gpu_memory_bytes"], rows[0]["gpu_percent"]) == (
+        "1.5",
+        "10",
+        "",
+    )
+    probe.close()
+    assert reader.closed
+
+
+def test_the_end_of_the_tree_is_no_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = FakeTree()
+    probe, _ = sampled(monkeypatch, [0], tree)
+    tree.alive = False
+    assert not probe.sample()
+    assert probe.samples == 1

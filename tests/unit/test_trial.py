@@ -1,0 +1,131 @@
+"""Verdicts, environment and command of a worker, without starting one."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rldyno import outcome, trial
+from rldyno.machine import Calibration
+from rldyno.outcome import Ending, Measured
+from rldyno.probe.tree import CpuTimes
+
+GOOD = {
+    "reason": "steps",
+    "message": "5000 steps",
+    "steps": 5000,
+    "train_ns": 10,
+    "startup_ns": {"interpreter": 20_000_000, "import": 30_000_000},
+    "phases_ns": {},
+}
+
+
+def measured(**changes: Any) -> Measured:
+    probe = SimpleNamespace(
+        peak_rss_bytes=100 * 2**20, samples=40, cpu_ns=1_500_000_000, rss_at=lambda time_ns: time_ns
+    )
+    usage = SimpleNamespace(ru_utime=1.0, ru_stime=0.25, ru_maxrss=1)
+    fields: dict[str, Any] = {
+        "wall_ns": 2_000_000_000,
+        "usage": usage,
+        "probe": probe,
+        "probe_cpu_s": 0.01,
+        "calibration": Calibration(1000, 0.05),
+        "cpu_times": (CpuTimes(10.0, 100.0, 1.0), CpuTimes(12.0, 104.0, 1.4)),
+    }
+    return Measured(**{**fields, **changes})
+
+
+def made(folder: Path, ending: Ending, result: Any = None, **changes: Any) -> dict[str, Any]:
+    if result is not None:
+        (folder / "result.json").write_text(result if isinstance(result, str) else json.dumps(result))
+    (folder / "worker.log").write_text("last words\n")
+    return outcome.make_outcome({"trial": "t"}, 1, ending, "now", measured(**changes), folder)
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "result", "status", "reason", "message"),
+    [
+        (0, GOOD, "done", "steps", "5000 steps"),
+        (0, {**GOOD, "reason": "nan", "message": "loss is NaN"}, "failed", "nan", "loss is NaN"),
+        (0, None, "failed", "crashed", "ended without a result"),
+        (0, "{{{", "failed", "crashed", "ended without a result: result.json is garbage"),
+        (0, {**GOOD, "steps": "x"}, "failed", "crashed", "ended without a usable result: result.json has"),
+        (0, {**GOOD, "reason": "luck"}, "failed", "crashed", "ended without a usable result: unknown"),
+        (3, None, "failed", "crashed", "exited with code 3"),
+        (3, GOOD, "failed", "crashed", "exited with code 3"),
+        (1, {**GOOD, "reason": "crashed", "message": "ValueError: x"}, "failed", "crashed", "ValueError: x"),
+        (-11, GOOD, "failed", "killed", "killed by SIGSEGV"),
+        (-9, None, "failed", "killed", "killed by SIGKILL from outside"),
+    ],
+)  # fmt: skip
+def test_verdicts(
+    tmp_path: Path, exit_code: int, result: Any, status: str, reason: str, message: str
+) -> None:
+    found = made(tmp_path, Ending.from_exit(exit_code), result)
+    assert (found["status"], found["reason"]) == (status, reason)
+    assert found["message"].startswith(message)
+    assert (found["log_tail"] is None) == (status == "done")
+    assert found["exit_code"] == (exit_code if exit_code >= 0 else None)
+    assert found["signal"] == (signal.Signals(-exit_code).name if exit_code < 0 else None)
+    json.dumps(found, allow_nan=False)
+
+
+def test_memory_hints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ending = Ending.from_exit(-9)
+    assert ": out of memory (it held 100 MiB" in made(tmp_path, ending, out_of_memory=True)["message"]
+    monkeypatch.setattr(outcome, "physical_memory_bytes", lambda: 120 * 2**20)
+    assert "(out of memory? it held 100 MiB, 83% of" in made(tmp_path, ending)["message"]
+
+
+def test_figures(tmp_path: Path) -> None:
+    found = made(tmp_path, Ending.from_exit(0), GOOD)
+    assert found["wall_s"] == 2.0
+    assert found["cpu_s"] == 1.5  # the probe saw a child that nobody waited for
+    assert found["peak_rss_bytes"] == 100 * 2**20
+    assert found["baseline_rss_bytes"] == 50_000_000
+    assert found["probe"] == {"samples": 40, "cpu_s": 0.01, "core_percent": 0.5}
+    noise = found["noise"]
+    assert noise["steal_percent"] == pytest.approx(10.0)
+    assert noise["foreign_cpu_percent"] == pytest.approx(12.5)  # 2 s busy − 1.5 s of ours, of 4 s
+    assert noise["score"] == pytest.approx(0.05 + 0.10 + 0.125)
+
+
+def test_kernel_peak_counts_only_above_the_runners_own(tmp_path: Path) -> None:
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for theirs, expected in ((own, 100 * 2**20), (own + 10**6, (own + 10**6) * 1024)):
+        usage = SimpleNamespace(ru_utime=0.0, ru_stime=0.0, ru_maxrss=theirs)
+        assert made(tmp_path, Ending.from_exit(0), GOOD, usage=usage)["peak_rss_bytes"] == expected
+
+
+def test_isolated_workers_see_no_python_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    monkeypatch.setenv("OMP_NUM_THREADS", "64")
+    given = {"isolated": True, "variables": {"OMP_NUM_THREADS": "1"}, "interpreter": "/py"}
+    environment = trial.worker_environment(given, 123)
+    assert "PYTHONPATH" not in environment
+    assert (environment["OMP_NUM_THREADS"], environment["RLDYNO_SPAWN_NS"]) == ("1", "123")
+    assert environment["HOME"] == os.environ["HOME"]
+    assert trial.worker_environment({**given, "isolated": False}, 1)["PYTHONPATH"] == "/somewhere"
+    assert trial.worker_command(given, Path("/t"))[:2] == ["/py", "-I"]
+    assert "-I" not in trial.worker_command({**given, "isolated": False}, Path("/t"))
+
+
+def test_silence_is_broken_by_growth_and_by_touch(tmp_path: Path) -> None:
+    path = tmp_path / "progress.csv"
+    silence = trial.Silence(path, 1.0)
+    start = silence._changed_ns
+    assert not silence.too_long(start + 900_000_000)
+    assert silence.too_long(start + 1_100_000_000)
+    path.write_text("x")
+    assert not silence.too_long(start + 1_200_000_000)
+    os.utime(path, ns=(1, 1))
+    assert not silence.too_long(start + 2_300_000_000)
+    assert silence.too_long(start + 3_400_000_000)
