@@ -1,0 +1,1 @@
+"""From results to answers: the comparison table, plain sentences, the terminal."""

@@ -1,0 +1,45 @@
+"""Figures as people read them: three significant digits, the interval to the same decimal place."""
+
+from __future__ import annotations
+
+import math
+
+from rldyno.stats.bootstrap import Estimate
+
+
+def decimals(value: float, digits: int = 3) -> int:
+    """Decimal places that show `digits` significant digits of a value."""
+    if value == 0 or not math.isfinite(value):
+        return 0
+    return max(0, digits - 1 - math.floor(math.log10(abs(value))))
+
+
+def number(value: float, places: int | None = None) -> str:
+    if math.isinf(value):
+        return "∞"
+    return f"{value:,.{decimals(value) if places is None else places}f}"
+
+
+def bounds(estimate: Estimate, scale: float = 1.0) -> tuple[str, str] | None:
+    """Both ends of the interval; None for a single run."""
+    if estimate.low is None or estimate.high is None:
+        return None
+    places = decimals((estimate.point if math.isfinite(estimate.point) else estimate.low) * scale)
+    return number(estimate.low * scale, places), number(estimate.high * scale, places)
+
+
+def interval(estimate: Estimate, scale: float = 1.0) -> str | None:
+    """`[5.02, 7.51]`, for sentences."""
+    ends = bounds(estimate, scale)
+    return f"[{ends[0]}, {ends[1]}]" if ends else None
+
+
+def span(estimate: Estimate, scale: float = 1.0) -> str | None:
+    """`5.02–7.51`, for tables."""
+    ends = bounds(estimate, scale)
+    return f"{ends[0]}–{ends[1]}" if ends else None
+
+
+def factor(value: float) -> str:
+    """`3.2×`."""
+    return f"{value:,.{decimals(value, 2)}f}×"

@@ -1,0 +1,276 @@
+"""The comparison table: contestants' figures against the best, among comparable trials."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rldyno.results import ABSENT, FAILED, STALE, VALID, Results
+from rldyno.stats.bootstrap import Estimate, Floats, bootstrap, ratio
+from rldyno.stats.censored import stack, time_ratio, time_to_event
+
+ALGORITHM_NAMES = {"dqn": "DQN", "rainbow": "Rainbow", "a2c": "A2C", "ppo": "PPO"}
+# The same results give the same intervals.
+SEED = 20_260_101
+
+
+@dataclass(frozen=True)
+class Metric:
+    name: str
+    title: str
+    unit: str
+    column: str
+    scale: float = 1.0
+    """Multiplies the column to give the unit."""
+    more_is_better: bool = False
+
+
+THRESHOLD = Metric("threshold", "Time to threshold", "s", "threshold_s")
+THROUGHPUT = Metric("throughput", "Speed", "steps/s", "steps_per_s", more_is_better=True)
+CPU = Metric("cpu", "CPU time", "s", "cpu_s")
+MEMORY = Metric("memory", "Peak memory", "MB", "peak_rss_bytes", scale=1e-6)
+STARTUP = Metric("startup", "Start-up", "s", "startup_s")
+METRICS = (THRESHOLD, THROUGHPUT, CPU, MEMORY, STARTUP)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A metric of a contestant. `ratio` says how many times worse than the best it is; the best has 1."""
+
+    estimate: Estimate
+    ratio: Estimate | None = None
+    best: bool = False
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    contestant: str
+    framework: str
+    mode: str
+    certificate: str
+    certificate_detail: str | None
+    done: int
+    reached: int
+    failed: int
+    pending: int
+    absent: str | None
+    """Why the framework could not run at all."""
+    failure: str | None
+    """Message of the first failed trial."""
+    figures: dict[str, Figure]
+
+    @property
+    def certified(self) -> bool:
+        return self.certificate == VALID
+
+    @property
+    def unranked(self) -> str | None:
+        """Why this contestant is shown but not ranked; None when it is."""
+        if self.absent is not None:
+            return self.absent
+        if self.failed:
+            return f"{self.failed} of {self.failed + self.done} trials failed: {self.failure}"
+        if not self.done:
+            return "no trial has ended yet"
+        if not self.certified:
+            return f"{CERTIFICATE_WORDS[self.certificate]}: {self.certificate_detail}"
+        return None
+
+
+CERTIFICATE_WORDS = {
+    VALID: "certified",
+    STALE: "certificate out of date",
+    ABSENT: "no certificate",
+    FAILED: "proof failed",
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Trials that differ in nothing but contestant and seed. Rows are ranked first, best first."""
+
+    axes: dict[str, Any]
+    setting: str
+    """The axes that vary within the study, besides algorithm and environment: `2 cores, batch_size 64`."""
+    stop_return: float | None
+    stop_episodes: int | None
+    rows: tuple[Row, ...]
+    trials: pl.DataFrame
+
+    @property
+    def algorithm(self) -> str:
+        name = str(self.axes["algorithm"])
+        return ALGORITHM_NAMES.get(name, name)
+
+    @property
+    def environment(self) -> str:
+        return str(self.axes["environment"])
+
+    @property
+    def label(self) -> str:
+        task = f"{self.algorithm} on {self.environment}"
+        return f"{task}, {self.setting}" if self.setting else task
+
+    @property
+    def primary(self) -> Metric:
+        return THROUGHPUT if self.stop_return is None else THRESHOLD
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return METRICS if self.stop_return is not None else METRICS[1:]
+
+    @property
+    def ranked(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.unranked is None)
+
+
+def compare(results: Results) -> tuple[Group, ...]:
+    """One group per algorithm × environment × setting that has trials, in the order of the plan."""
+    axes = results.axes
+    varying = [name for name in axes if results.trials[name].n_unique() > 1]
+    parts = results.trials.partition_by(axes, as_dict=True, maintain_order=True)
+    rng = np.random.default_rng(SEED)
+    return tuple(
+        compare_group(dict(zip(axes, key, strict=True)), varying, trials, rng)
+        for key, trials in parts.items()
+    )
+
+
+def compare_group(
+    axes: dict[str, Any], varying: Sequence[str], trials: pl.DataFrame, rng: np.random.Generator
+) -> Group:
+    parts = trials.partition_by("contestant", as_dict=True, maintain_order=True)
+    runs = {name: frame.filter(pl.col("status") == "done") for (name,), frame in parts.items()}
+    rows = [contestant_row(frame, runs[name], rng) for (name,), frame in parts.items()]
+    group = Group(
+        axes=axes,
+        setting=setting_label(axes, varying),
+        stop_return=trials["stop_return"].max(),  # type: ignore[arg-type]
+        stop_episodes=trials["stop_episodes"].max(),  # type: ignore[arg-type]
+        rows=(),
+        trials=trials,
+    )
+    for metric in group.metrics:
+        rows = with_ratios(rows, runs, metric, rng)
+    return replace(group, rows=tuple(sorted(rows, key=lambda row: rank_key(row, group.primary))))
+
+
+def contestant_row(trials: pl.DataFrame, done: pl.DataFrame, rng: np.random.Generator) -> Row:
+    # An interrupted trial is not the contestant's failure: it will be run again.
+    failures = trials.filter(pl.col("status") == "failed", ~pl.col("reason").is_in(["interrupted", "absent"]))
+    absences = trials.filter(pl.col("reason") == "absent")
+    states = done if len(done) else trials
+    worst = max(
+        zip(states["certificate"], states["certificate_detail"], strict=True),
+        key=lambda state: (VALID, STALE, ABSENT, FAILED).index(state[0]),
+    )
+    return Row(
+        contestant=trials["contestant"][0],
+        framework=trials["framework"][0],
+        mode=trials["mode"][0],
+        certificate=worst[0],
+        certificate_detail=worst[1],
+        done=len(done),
+        reached=int(done["threshold_reached"].sum()),
+        failed=len(failures),
+        pending=len(trials) - len(done) - len(failures) - len(absences),
+        absent=(absences["message"][0] or "the framework is absent") if len(absences) else None,
+        failure=(failures["message"][0] or failures["reason"][0]) if len(failures) else None,
+        figures={metric.name: figure for metric in METRICS if (figure := estimate(done, metric, rng))},
+    )
+
+
+def estimate(done: pl.DataFrame, metric: Metric, rng: np.random.Generator) -> Figure | None:
+    if metric is THRESHOLD:
+        times, reached = threshold_times(done)
+        if not len(times):
+            return None
+        summary = time_to_event(times, reached, rng)
+        return Figure(summary.estimate, note=summary.missed)
+    values = metric_values(done, metric)
+    return Figure(bootstrap(values, rng)) if len(values) else None
+
+
+def threshold_times(done: pl.DataFrame) -> tuple[Floats, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Seconds from spawn to the threshold, or to the end of the watch where it was not reached."""
+    known = done.filter(pl.col("threshold_reached").is_not_null())
+    known = known.with_columns(time=pl.coalesce("threshold_s", "watched_s", "wall_s")).drop_nulls("time")
+    return known["time"].to_numpy(), known["threshold_reached"].to_numpy()
+
+
+def metric_values(done: pl.DataFrame, metric: Metric) -> Floats:
+    return done[metric.column].drop_nulls().to_numpy().astype(np.float64)
+
+
+def with_ratios(
+    rows: Iterable[Row], runs: dict[str, pl.DataFrame], metric: Metric, rng: np.random.Generator
+) -> list[Row]:
+    rows = list(rows)
+    candidates = [row for row in rows if row.unranked is None and metric.name in row.figures]
+    best = min(candidates, key=lambda row: badness(row, metric), default=None)
+    if best is None or not math.isfinite(badness(best, metric)):
+        return rows
+    return [
+        with_figure(
+            row, metric, against(runs[row.contestant], runs[best.contestant], metric, rng), row is best
+        )
+        if row in candidates
+        else row
+        for row in rows
+    ]
+
+
+def with_figure(row: Row, metric: Metric, ratio_to_best: Estimate | None, best: bool) -> Row:
+    if best:
+        ratio_to_best = Estimate(1.0, None, None, row.done)
+    figure = replace(row.figures[metric.name], ratio=ratio_to_best, best=best)
+    return replace(row, figures={**row.figures, metric.name: figure})
+
+
+def against(
+    done: pl.DataFrame, best: pl.DataFrame, metric: Metric, rng: np.random.Generator
+) -> Estimate | None:
+    """How many times worse than the best."""
+    if metric is THRESHOLD:
+        return time_ratio(stack(*threshold_times(done)), stack(*threshold_times(best)), rng)
+    mine, theirs = metric_values(done, metric), metric_values(best, metric)
+    over, under = (theirs, mine) if metric.more_is_better else (mine, theirs)
+    return ratio(over, under, rng) if over.all() and under.all() else None
+
+
+def badness(row: Row, metric: Metric) -> float:
+    figure = row.figures.get(metric.name)
+    if figure is None:
+        return math.inf
+    return -figure.estimate.point if metric.more_is_better else figure.estimate.point
+
+
+def rank_key(row: Row, primary: Metric) -> tuple[bool, bool, float, str]:
+    return (row.unranked is not None, row.absent is not None, badness(row, primary), row.contestant)
+
+
+def setting_label(axes: dict[str, Any], varying: Sequence[str]) -> str:
+    return ", ".join(
+        axis_words(name, axes[name])
+        for name in varying
+        if name not in ("algorithm", "environment") and axes[name] is not None
+    )
+
+
+def axis_words(name: str, value: Any) -> str:
+    plural = "" if value == 1 else "s"
+    words = {
+        "cores": f"{value} core{plural}",
+        "workers": f"{value} worker{plural}",
+        "device": str(value),
+        "dtype": str(value),
+        "division": f"{value} division",
+        "max_episode_steps": f"episodes of at most {value} steps",
+    }
+    return words.get(name, f"{name.removeprefix('hyper.')} {value}")

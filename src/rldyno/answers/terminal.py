@@ -1,0 +1,108 @@
+"""The answer in the terminal: one table per group, then the sentences."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rldyno.answers.numbers import factor, number, span
+from rldyno.answers.sentence import headline, sentence
+from rldyno.answers.table import Figure, Group, Metric, Row, compare
+from rldyno.results import ABSENT, FAILED, STALE, Results, load_results
+
+# More groups than this are left to the report.
+GROUPS_SHOWN = 12
+WIDTH = 100
+SHORT = {STALE: "proof out of date", ABSENT: "not proven", FAILED: "proof failed"}
+
+
+def print_answer(directory: Path, console: Console) -> None:
+    results = load_results(directory)
+    groups = compare(results)
+    for group in groups[:GROUPS_SHOWN]:
+        console.print(group_table(group), width=min(WIDTH, console.width))
+    console.print(LEGEND, width=min(WIDTH, console.width))
+    console.print()
+    if len(groups) > 1:
+        say(console, headline(groups), bold=True)
+    for group in groups[:GROUPS_SHOWN]:
+        say(console, sentence(group), bold=len(groups) == 1)
+    if len(groups) > GROUPS_SHOWN:
+        say(console, f"{len(groups) - GROUPS_SHOWN} more comparisons are in the report.")
+    for line in remarks(results, groups):
+        say(console, line)
+
+
+LEGEND = Text(
+    "Below each figure: its 95 % interval over seeds. 3.2×: that many times worse than the best. "
+    "✓ certified, ✗ not: shown, but not ranked.",
+    "dim",
+)
+
+
+def remarks(results: Results, groups: tuple[Group, ...]) -> list[str]:
+    """What is absent or still missing, one line each."""
+    away = {row.contestant: row.absent for group in groups for row in group.rows if row.absent is not None}
+    lines = [f"Absent: `{contestant}`: {why}" for contestant, why in away.items()]
+    if results.pending:
+        lines.append(
+            f"{len(results.pending)} of {len(results.trials)} trials have not ended: the answer may change."
+        )
+    lines += [f"Could not read {name}." for name in results.unreadable]
+    return lines
+
+
+def group_table(group: Group) -> Table:
+    table = Table(
+        title=Text(group.label, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+    )
+    table.add_column("Contestant", no_wrap=True)
+    for metric in group.metrics:
+        table.add_column(Text(f"{metric.title}\n{metric.unit}", justify="right"), justify="right")
+    table.add_column("Seeds", justify="right")
+    for row in group.rows:
+        if row.absent is None:
+            table.add_row(
+                contestant_cell(row), *(cell(row, metric) for metric in group.metrics), seeds_cell(row, group)
+            )
+    return table
+
+
+def contestant_cell(row: Row) -> Text:
+    mark = Text("✓ ", "green") if row.certified else Text("✗ ", "red")
+    text = mark + Text(row.contestant)
+    return text if row.certified else text + Text(f"\n  {SHORT[row.certificate]}", "red")
+
+
+def cell(row: Row, metric: Metric) -> Text:
+    figure = row.figures.get(metric.name)
+    if figure is None:
+        return Text("–", "dim")
+    if math.isinf(figure.estimate.point):
+        return Text(figure.note or "not reached", "dim")
+    first = Text(number(figure.estimate.point * metric.scale), "bold green" if figure.best else "")
+    if figure.ratio is not None and not figure.best:
+        first += Text(f" {factor(figure.ratio.point)}")
+    return Text("\n").join([first, *small_print(figure, metric)])
+
+
+def small_print(figure: Figure, metric: Metric) -> list[Text]:
+    return [Text(line, "dim") for line in (span(figure.estimate, metric.scale), figure.note) if line]
+
+
+def seeds_cell(row: Row, group: Group) -> Text:
+    text = Text(str(row.done))
+    if row.failed:
+        text += Text(f"\n{row.failed} failed", "red")
+    if row.pending:
+        text += Text(f"\n{row.pending} to go", "dim")
+    return text
+
+
+def say(console: Console, text: str, bold: bool = False) -> None:
+    console.print(Text(text, "bold" if bold else ""), width=min(WIDTH, console.width), soft_wrap=False)

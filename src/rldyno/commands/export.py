@@ -1,0 +1,20 @@
+"""`rldyno export`: the results as tables for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def export(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A results directory, finished or not.")],
+    out: Annotated[Path | None, typer.Option(metavar="DIR2", help="Where to write; DIR/export.")] = None,
+    format_: Annotated[str, typer.Option("--format", help="parquet, csv or both.")] = "parquet",
+) -> None:
+    """Write every number as tables: trials, episodes, progress, samples, and a README of their columns."""
+    from rldyno.export import export_results
+
+    for path in export_results(directory, out, format_):
+        print(path)

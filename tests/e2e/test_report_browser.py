@@ -1,0 +1,158 @@
+"""The report in a real browser, opened from disk."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, Request, sync_playwright
+
+from synthetic import ZOO, Shape, write_results
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no chromium on PATH: install one (Debian: apt-get install chromium)"
+)
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+EVIL = "</script><script>window.pwned=1</script><img src=x onerror='window.pwned=1'>"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("report") / "results"
+    shape = Shape(contestants=ZOO, algorithms=["dqn"], cores=(1, 2), seeds=3, title=EVIL, pending=1)
+    write_results(root, shape)
+    done = subprocess.run(
+        [sys.executable, "-m", "rldyno", "report", str(root)], capture_output=True, text=True, check=True
+    )
+    path = Path(done.stdout.strip())
+    assert path == root / "report.html"
+    return path
+
+
+class Opened:
+    """A page with everything it complained about and asked for."""
+
+    def __init__(self, browser: Browser, path: Path, **context: object) -> None:
+        self.page: Page = browser.new_page(**context)  # type: ignore[arg-type]
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", self._asked)
+        self.page.goto(path.as_uri())
+        self.page.locator(".chart svg").first.wait_for()
+        self.page.locator(".chart:not(:has(svg))").first.wait_for(state="detached")
+
+    def _asked(self, request: Request) -> None:
+        self.requests.append(request.url)
+
+
+@pytest.fixture
+def opened(browser: Browser, report: Path) -> Iterator[Opened]:
+    opened = Opened(browser, report)
+    yield opened
+    opened.page.close()
+
+
+def test_no_complaint_no_outside_request_and_a_script_in_the_title_does_nothing(
+    opened: Opened, report: Path
+) -> None:
+    assert opened.complaints == []
+    assert opened.requests == [report.as_uri()]
+    assert opened.page.evaluate("window.pwned") is None
+    assert opened.page.locator("h1").inner_text() == EVIL
+    assert EVIL in opened.page.title()
+    assert opened.page.locator("header img").count() == 0
+
+
+def test_sorting_by_a_column_and_back(opened: Opened) -> None:
+    table = opened.page.locator("table.sortable").first
+    heading = table.locator("thead th").nth(4)
+    assert heading.inner_text().startswith("Peak memory")
+
+    def memory() -> list[float]:
+        cells = table.locator("tbody tr td:nth-child(5)").all()
+        return [float(cell.get_attribute("data-sort") or "nan") for cell in cells]
+
+    heading.locator("button").click()
+    assert heading.get_attribute("aria-sort") == "ascending"
+    assert memory() == sorted(memory())
+    heading.locator("button").press("Enter")
+    assert heading.get_attribute("aria-sort") == "descending"
+    assert memory() == sorted(memory(), reverse=True)
+    names = table.locator("thead th").first
+    names.locator("button").click()
+    shown = [cell.get_attribute("data-sort") or "" for cell in table.locator("tbody th").all()]
+    assert shown == sorted(shown)
+    assert heading.get_attribute("aria-sort") is None
+
+
+def test_a_legend_button_hides_its_contestant_in_every_chart(opened: Opened) -> None:
+    labels = opened.page.locator(".chart[data-chart=phases] svg text", has_text="numpy:eager")
+    before = labels.count()
+    assert before > 0
+    button = opened.page.locator(".legend button[data-contestant='numpy:eager']")
+    button.click()
+    opened.page.wait_for_timeout(300)
+    assert button.get_attribute("aria-pressed") == "false"
+    assert labels.count() == 0
+    button.click()
+    opened.page.wait_for_timeout(300)
+    assert labels.count() == before
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_charts_follow_the_colour_scheme(browser: Browser, report: Path, scheme: str) -> None:
+    opened = Opened(browser, report, color_scheme=scheme)
+    colour = "getComputedStyle(document.querySelector('.chart svg text[fill]')).fill"
+    red = int(opened.page.evaluate(colour).split("(")[1].split(",")[0])
+    opened.page.close()
+    assert (red > 128) == (scheme == "dark")
+
+
+def test_nothing_overflows_a_narrow_window(browser: Browser, report: Path) -> None:
+    opened = Opened(browser, report, viewport={"width": 390, "height": 800})
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 390
+    opened.page.close()
+
+
+def test_it_can_be_used_without_a_mouse_or_eyes(opened: Opened) -> None:
+    page = opened.page
+    labels = [chart.get_attribute("aria-label") for chart in page.locator(".chart").all()]
+    assert all(labels)
+    assert "Memory against time" in labels
+    assert page.locator("table:not(.rungs)").count() == page.locator("table:not(.rungs) > caption").count()
+    assert page.locator("thead th:not([scope])").count() == 0
+    assert page.locator("html[lang=en]").count() == 1
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the answer"
+
+
+def test_a_foreign_directory_is_a_clear_problem(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rldyno", "report", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    message, fix = done.stderr.splitlines()
+    assert message == f"rldyno: {tmp_path} is not a results directory: it has no manifest.json"
+    assert fix.startswith("fix: ")

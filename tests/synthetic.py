@@ -1,0 +1,383 @@
+"""Writes result directories that look like real ones: known speeds, logistic learning curves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rldyno_rig import hyper, schema
+
+STOP_EPISODES = 20
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """What a contestant is made to look like."""
+
+    name: str
+    steps_per_s: float
+    startup_s: tuple[float, float, float, float] = (0.05, 0.3, 0.02, 0.05)
+    rss_mb: float = 120
+    certificate: str = "valid"
+    """valid, failed, absent, or stale."""
+    outcome: str = "done"
+    """done, or a failed reason for every trial; `some:<reason>` fails the first seed only."""
+    learns: float = 1.0
+    """Share of the seeds that reach the threshold."""
+
+    @property
+    def framework(self) -> str:
+        return self.name.split(":")[0]
+
+
+NUMPY = Contestant("numpy:eager", 9000, (0.05, 0.04, 0.01, 0.01), rss_mb=48)
+TORCH = Contestant("torch:eager", 3100, (0.05, 0.94, 0.05, 0.08), rss_mb=290)
+COMPILE = Contestant("torch:compile", 3900, (0.05, 0.95, 0.3, 14.0), rss_mb=370)
+QUICKSTART = (NUMPY, TORCH, COMPILE)
+ZOO = (
+    *QUICKSTART,
+    Contestant("jax:jit", 6800, (0.05, 0.4, 0.1, 0.6), rss_mb=280),
+    Contestant("tensorflow:graph", 2600, (0.05, 1.75, 0.2, 0.5), rss_mb=510, certificate="stale"),
+    Contestant("tensorflow:xla", 2900, (0.05, 1.75, 0.2, 0.9), rss_mb=610, learns=0.4),
+    Contestant("chainer:eager", 1500, (0.05, 0.31, 0.02, 0.05), rss_mb=63, certificate="failed"),
+    Contestant("mxnet:hybrid", 1300, (0.05, 0.9, 0.1, 0.2), rss_mb=155, outcome="some:crashed"),
+    Contestant("theano:graph", 4200, outcome="absent"),
+)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The axes of the synthetic study."""
+
+    contestants: Sequence[Contestant] = QUICKSTART
+    algorithms: Sequence[str] = ("dqn", "ppo")
+    environments: Sequence[str] = ("CartPole-v1",)
+    cores: Sequence[int] = (1,)
+    seeds: int = 3
+    hyper: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    steps: int = 30_000
+    stop_return: float | None = 475.0
+    title: str = "Quickstart"
+    pending: int = 0
+    """How many trials, from the end of the plan, have not run."""
+    sample_hz: float = 20
+
+
+def write_results(directory: Path, shape: Shape | None = None, seed: int = 0) -> Path:
+    shape = shape or Shape()
+    rng = np.random.default_rng(seed)
+    (directory / "certificates").mkdir(parents=True)
+    (directory / "trials").mkdir()
+    names = [contestant.name for contestant in shape.contestants]
+    (directory / "study.toml").write_text(
+        f"title = {json.dumps(shape.title)}\n"
+        f"contestants = {json.dumps(names)}\nalgorithms = {json.dumps(list(shape.algorithms))}\n"
+        f"environments = {json.dumps(list(shape.environments))}\nseeds = {shape.seeds}\n"
+    )
+    asked = [
+        trial_json(contestant, algorithm, environment, cores, trial_seed, values, shape)
+        for trial_seed, algorithm, environment, cores, values, contestant in product(
+            range(shape.seeds),
+            shape.algorithms,
+            shape.environments,
+            shape.cores,
+            settings(shape.hyper),
+            shape.contestants,
+        )
+    ]
+    by_name = {contestant.name: contestant for contestant in shape.contestants}
+    for index, trial in enumerate(asked):
+        home = directory / "trials" / trial["trial"]
+        home.mkdir()
+        write_json(home / schema.TRIAL_FILE, trial)
+        if index < len(asked) - shape.pending:
+            write_trial(home, trial, by_name[trial["contestant"]], rng, shape)
+    for contestant, algorithm in product(shape.contestants, shape.algorithms):
+        write_certificate(directory, contestant, algorithm)
+    write_json(directory / "manifest.json", manifest_json(asked))
+    return directory
+
+
+def settings(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(values, point, strict=True)) for point in product(*values.values())]
+
+
+def manifest_json(asked: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "schema": schema.SCHEMA_VERSION,
+        "study_sha256": "5" * 64,
+        "machine": {
+            "system": "Linux 6.1",
+            "cpu": "Example CPU @ 2.5 GHz",
+            "cores": 2,
+            "memory_bytes": 8 << 30,
+            "gpus": [],
+        },
+        "versions": {"rldyno": "0.1.0", "python": "3.11.7"},
+        "git_revision": "0123abcd",
+        "trials": [trial["trial"] for trial in asked],
+    }
+
+
+def trial_json(
+    contestant: Contestant,
+    algorithm: str,
+    environment: str,
+    cores: int,
+    seed: int,
+    values: dict[str, Any],
+    shape: Shape,
+) -> dict[str, Any]:
+    numbers = hyper.to_json(hyper.defaults(algorithm, environment)) | values
+    slug = f"{contestant.name.replace(':', '-')}.{algorithm}.{environment.replace('/', '_')}.c{cores}"
+    slug += "".join(f".{name}{value}" for name, value in values.items())
+    return {
+        "schema": schema.SCHEMA_VERSION,
+        "trial": f"{slug}.s{seed}",
+        "contestant": contestant.name,
+        "framework": contestant.framework,
+        "mode": contestant.name.split(":")[1],
+        "algorithm": algorithm,
+        "environment": environment,
+        "max_episode_steps": None,
+        "device": "cpu",
+        "cores": cores,
+        "workers": 1,
+        "dtype": "float32",
+        "division": "closed",
+        "seed": seed,
+        "block": seed,
+        "hyper": numbers,
+        "budget": {
+            "steps": shape.steps,
+            "episodes": None,
+            "wall_s": None,
+            "stop_return": shape.stop_return,
+            "stop_episodes": STOP_EPISODES if shape.stop_return is not None else None,
+        },
+        "interpreter": "/opt/python",
+        "isolated": True,
+        "variables": {},
+        "hang_timeout_s": 60,
+        "sample_hz": shape.sample_hz,
+    }
+
+
+def facts_json(contestant: Contestant) -> dict[str, Any]:
+    return {
+        "python": "3.11.7",
+        "numpy": "2.3.1",
+        "versions": {contestant.framework: "1.2.3", "numpy": "2.3.1"},
+        "backend": {"device": "cpu", "threads": 1},
+        "backend_sha256": "b" * 64,
+        "reference_sha256": "c" * 64,
+        "rig_sha256": "d" * 64,
+        "observation_shape": [4],
+        "actions": 2,
+        "parameters": 17410,
+    }
+
+
+def write_certificate(directory: Path, contestant: Contestant, algorithm: str) -> None:
+    if contestant.certificate == "absent":
+        return
+    failed = contestant.certificate == "failed"
+    facts = facts_json(contestant)
+    rungs = [
+        ("weights", "float64", 0.0, 0.0),
+        ("forward", "float64", 2.2e-16, 1e-10),
+        ("loss", "float64", 1.1e-16, 1e-10),
+        ("gradients", "float64", 3e-2 if failed else 4.1e-15, 1e-10),
+        ("100 updates", "float64", 8.8e-14, 1e-10),
+        ("1 update", "float32", 2.1e-7, 1e-5),
+    ]
+    certificate = {
+        "contestant": contestant.name,
+        "algorithm": algorithm,
+        "network": "mlp",
+        "device": "cpu",
+        "mode": contestant.name.split(":")[1],
+        "passed": not failed,
+        "backend_sha256": "0" * 64 if contestant.certificate == "stale" else facts["backend_sha256"],
+        "reference_sha256": facts["reference_sha256"],
+        "versions": facts["versions"],
+        "rungs": [
+            {
+                "rung": rung,
+                "dtype": dtype,
+                "error": error,
+                "tolerance": tolerance,
+                "passed": error <= tolerance,
+            }
+            for rung, dtype, error, tolerance in rungs
+        ],
+        "made_at": "2026-01-02T03:04:05+00:00",
+    }
+    name = f"{contestant.name.replace(':', '-')}-{algorithm}-mlp-cpu.json"
+    write_json(directory / "certificates" / name, certificate)
+
+
+def write_trial(
+    home: Path, trial: dict[str, Any], contestant: Contestant, rng: np.random.Generator, shape: Shape
+) -> None:
+    reason = contestant.outcome
+    if reason.startswith("some:"):
+        reason = reason.removeprefix("some:") if trial["seed"] == 0 else "done"
+    if reason != "done":
+        write_failure(home, trial, reason)
+        return
+    write_json(home / schema.FACTS_FILE, facts_json(contestant))
+    speed = contestant.steps_per_s * trial["cores"] ** 0.3 * rng.lognormal(0, 0.04)
+    startup = [part * rng.lognormal(0, 0.05) for part in contestant.startup_s]
+    start_s = sum(startup)
+    learns = trial["seed"] < contestant.learns * shape.seeds
+    episodes = write_episodes(home, speed, start_s, learns, rng, shape)
+    steps, count, end_s, reached, last_return = episodes
+    train_s = end_s - start_s
+    phases = np.array([0.12, 0.22, 0.08, 0.05, 0.43, 0.06, 0.04]) * rng.lognormal(0, 0.05, 7)
+    phases = phases / phases.sum() * train_s
+    write_progress(home, speed, start_s, end_s, phases)
+    write_samples(home, contestant, start_s, end_s, rng, shape.sample_hz)
+    reason = "return" if reached else "steps"
+    result = {
+        "reason": reason,
+        "message": f"ended by its {reason} budget",
+        "steps": steps,
+        "episodes": count,
+        "updates": steps // 4,
+        "startup_ns": {name: nanoseconds(value) for name, value in zip(schema.STARTUP, startup, strict=True)},
+        "train_start_ns": nanoseconds(start_s),
+        "train_ns": nanoseconds(train_s),
+        "phases_ns": {name: nanoseconds(value) for name, value in zip(schema.PHASES, phases, strict=True)},
+        "threshold": threshold_json(reached, steps, count, end_s) if shape.stop_return is not None else None,
+        "final_return": last_return,
+    }
+    write_json(home / schema.RESULT_FILE, result)
+    write_json(
+        home / schema.OUTCOME_FILE,
+        outcome_json(trial, "done", reason, result["message"])
+        | {
+            "exit_code": 0,
+            "wall_s": end_s + 0.05,
+            "cpu_s": end_s * 0.98,
+            "peak_rss_bytes": int(contestant.rss_mb * 1e6 * rng.lognormal(0, 0.02)),
+            "baseline_rss_bytes": int(contestant.rss_mb * 0.7e6),
+            "result": result,
+        },
+    )
+
+
+def threshold_json(reached: bool, steps: int, episodes: int, end_s: float) -> dict[str, Any]:
+    if not reached:
+        return {"reached": False, "step": None, "episode": None, "time_ns": None}
+    return {"reached": True, "step": steps, "episode": episodes, "time_ns": nanoseconds(end_s)}
+
+
+def outcome_json(trial: dict[str, Any], status: str, reason: str, message: str) -> dict[str, Any]:
+    return {
+        "schema": schema.SCHEMA_VERSION,
+        "trial": trial["trial"],
+        "attempt": 1,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "log_tail": None,
+        "exit_code": None,
+        "signal": None,
+        "started_at": "2026-01-02T03:04:05+00:00",
+        "wall_s": None,
+        "cpu_s": None,
+        "peak_rss_bytes": None,
+        "baseline_rss_bytes": None,
+        "affinity": {"worker": [0], "probe": [1]},
+        "probe": {"samples": 100, "cpu_s": 0.02, "core_percent": 0.3},
+        "noise": {
+            "calibration_ns": 1_000_000,
+            "calibration_spread": 0.01,
+            "steal_percent": 0.0,
+            "foreign_cpu_percent": 1.5,
+            "score": 0.02,
+        },
+        "result": None,
+    }
+
+
+def write_failure(home: Path, trial: dict[str, Any], reason: str) -> None:
+    message = {
+        "absent": f"toolchain {trial['framework']} is not built: run `rldyno setup {trial['framework']}`",
+        "crashed": "the worker exited with code 1",
+    }.get(reason, f"the worker was {reason}")
+    log = (
+        "Traceback (most recent call last):\nRuntimeError: </script><b>boom</b>"
+        if reason != "absent"
+        else None
+    )
+    write_json(
+        home / schema.OUTCOME_FILE,
+        outcome_json(trial, "failed", reason, message)
+        | {"exit_code": 1, "log_tail": log, "wall_s": None if reason == "absent" else 1.2},
+    )
+
+
+def write_episodes(
+    home: Path, speed: float, start_s: float, learns: bool, rng: np.random.Generator, shape: Shape
+) -> tuple[int, int, float, bool, float]:
+    """Logistic learning, stopped at the threshold: (steps, episodes, end, reached, final return)."""
+    midpoint = shape.steps * rng.uniform(0.12, 0.18)
+    ceiling = 500.0 if learns else 300.0
+    rows: list[str] = []
+    returns: list[float] = []
+    step, reached = 0, False
+    while step < shape.steps and not reached:
+        expected = 20 + (ceiling - 20) / (1 + np.exp(-(step - midpoint) / (midpoint / 5)))
+        length = int(np.clip(rng.normal(expected, 0.02 * expected), 8, ceiling))
+        step += length
+        returns.append(float(length))
+        time_ns = nanoseconds(start_s + step / speed)
+        rows.append(f"{len(returns)},0,{step},{time_ns},{float(length)},{length},1")
+        if shape.stop_return is not None:
+            reached = (
+                len(returns) >= STOP_EPISODES
+                and float(np.mean(returns[-STOP_EPISODES:])) >= shape.stop_return
+            )
+    write_csv(home / schema.EPISODES_FILE, schema.EPISODE_COLUMNS, rows)
+    return step, len(returns), start_s + step / speed, reached, float(np.mean(returns[-100:]))
+
+
+def write_progress(home: Path, speed: float, start_s: float, end_s: float, phases: np.ndarray) -> None:
+    rows = []
+    for second in np.arange(start_s + 1, end_s, 1.0):
+        share = (second - start_s) / (end_s - start_s)
+        step = int((second - start_s) * speed)
+        parts = ",".join(str(nanoseconds(phase * share)) for phase in phases)
+        rows.append(f"{nanoseconds(second)},{step},{step // 50},{step // 4},{100 * share},0.01,{parts}")
+    write_csv(home / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS, rows)
+
+
+def write_samples(
+    home: Path, contestant: Contestant, start_s: float, end_s: float, rng: np.random.Generator, hz: float
+) -> None:
+    rows = []
+    for moment in np.arange(1 / hz, end_s, 1 / hz):
+        rss = int(1e6 * contestant.rss_mb * (0.7 + 0.3 * min(1, moment / start_s / 2)) * rng.normal(1, 0.002))
+        cpu = nanoseconds(0.97 * moment)
+        rows.append(f"{nanoseconds(moment)},{cpu},{nanoseconds(0.01 * moment)},,{rss},,1,3,51.0,20.0,,,,")
+    write_csv(home / schema.SAMPLES_FILE, schema.SAMPLE_COLUMNS, rows)
+
+
+def nanoseconds(seconds: float) -> int:
+    return int(seconds * 1e9)
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Sequence[str]) -> None:
+    path.write_text("\n".join([",".join(columns), *rows]) + "\n")
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(value))

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from rldyno.answers.numbers import factor, interval, number, span
+from rldyno.answers.sentence import headline, resolved, sentence
+from rldyno.answers.table import Group, compare
+from rldyno.answers.terminal import print_answer
+from rldyno.results import load_results
+from rldyno.stats.bootstrap import Estimate
+from synthetic import COMPILE, NUMPY, TORCH, ZOO, Contestant, Shape, write_results
+
+
+def groups_of(path: Path, shape: Shape) -> tuple[Group, ...]:
+    return compare(load_results(write_results(path, shape)))
+
+
+def one(path: Path, **shape: object) -> Group:
+    (group,) = groups_of(path, Shape(algorithms=["dqn"], **shape))  # type: ignore[arg-type]
+    return group
+
+
+def test_numbers_read_well() -> None:
+    assert [number(value) for value in (6.1278, 0.01234, 12345.6, 61.27, float("inf"))] == [
+        "6.13",
+        "0.0123",
+        "12,346",
+        "61.3",
+        "∞",
+    ]
+    assert interval(Estimate(6.1278, 5.0, 7.512, 3)) == "[5.00, 7.51]"
+    assert span(Estimate(48.2e6, 47e6, 50e6, 3), 1e-6) == "47.0–50.0"
+    assert interval(Estimate(6.1, None, None, 1)) is None
+    assert factor(3.24) == "3.2×"
+    assert factor(136.2) == "136×"
+
+
+def test_rows_are_ranked_and_ratios_are_to_the_best(tmp_path: Path) -> None:
+    group = one(tmp_path / "r", seeds=5)
+    assert [row.contestant for row in group.rows] == ["numpy:eager", "torch:eager", "torch:compile"]
+    best, second, last = group.rows
+    assert best.figures["threshold"].best
+    assert best.figures["threshold"].ratio is not None
+    assert best.figures["threshold"].ratio.point == 1
+    # Speeds of 9,000 and 3,100 steps/s, to within the generator's 4 % of noise.
+    ratio = second.figures["throughput"].ratio
+    assert ratio is not None
+    assert ratio.point == pytest.approx(9000 / 3100, rel=0.1)
+    assert ratio.low is not None
+    assert ratio.high is not None
+    assert ratio.low < ratio.point < ratio.high
+    assert last.figures["memory"].estimate.point == pytest.approx(370e6, rel=0.05)
+    assert best.reached == best.done == 5
+
+
+def test_the_same_results_give_the_same_intervals(tmp_path: Path) -> None:
+    results = load_results(write_results(tmp_path / "r"))
+    first, again = compare(results), compare(results)
+    assert [group.rows for group in first] == [group.rows for group in again]
+
+
+def test_groups_are_split_and_labelled_by_what_varies(tmp_path: Path) -> None:
+    shape = Shape(cores=(1, 2), hyper={"batch_size": [32, 64]}, algorithms=["dqn"], seeds=1)
+    labels = [group.label for group in groups_of(tmp_path / "r", shape)]
+    assert labels == [
+        "DQN on CartPole-v1, 1 core, batch_size 32",
+        "DQN on CartPole-v1, 1 core, batch_size 64",
+        "DQN on CartPole-v1, 2 cores, batch_size 32",
+        "DQN on CartPole-v1, 2 cores, batch_size 64",
+    ]
+
+
+def test_the_sentence_says_who_by_how_much_and_how_sure(tmp_path: Path) -> None:
+    text = sentence(one(tmp_path / "r", seeds=3))
+    assert text.startswith("`numpy:eager` learned CartPole-v1 with DQN soonest: 1.")
+    assert "× sooner than `torch:eager`; 3 seeds are too few to be sure." in text
+    assert "too few" not in sentence(one(tmp_path / "s", seeds=5))
+
+
+def test_equals_are_not_told_apart(tmp_path: Path) -> None:
+    twin = Contestant("jax:jit", NUMPY.steps_per_s, NUMPY.startup_s)
+    group = one(tmp_path / "r", contestants=[NUMPY, twin], seeds=5)
+    assert "may be chance" in sentence(group)
+    assert not resolved(group)
+
+
+@pytest.mark.parametrize("state", ["absent", "stale", "failed"])
+def test_the_fastest_without_a_valid_certificate_is_named_but_not_ranked(tmp_path: Path, state: str) -> None:
+    cheat = Contestant("jax:jit", 50_000, certificate=state)
+    group = one(tmp_path / "r", contestants=[cheat, NUMPY, TORCH], seeds=5)
+    assert [row.contestant for row in group.ranked] == ["numpy:eager", "torch:eager"]
+    assert group.rows[-1].figures["throughput"].ratio is None
+    text = sentence(group)
+    assert text.startswith("`numpy:eager` learned")
+    assert "Not ranked: `jax:jit` (" in text
+
+
+def test_a_contestant_with_a_failed_trial_is_not_ranked(tmp_path: Path) -> None:
+    broken = Contestant("jax:jit", 50_000, outcome="some:crashed")
+    group = one(tmp_path / "r", contestants=[broken, NUMPY, TORCH])
+    assert "`jax:jit` (1 of 3 trials failed: the worker exited with code 1)" in sentence(group)
+    assert group.ranked[0].contestant == "numpy:eager"
+
+
+def test_an_interrupted_trial_is_to_go_not_failed(tmp_path: Path) -> None:
+    stopped = Contestant("jax:jit", 5_000, outcome="some:interrupted")
+    row = next(
+        row for row in one(tmp_path / "r", contestants=[stopped, NUMPY]).rows if row.framework == "jax"
+    )
+    assert (row.failed, row.pending, row.unranked) == (0, 1, None)
+
+
+def test_thresholds_never_reached(tmp_path: Path) -> None:
+    never = Contestant("jax:jit", 50_000, learns=0)
+    text = sentence(one(tmp_path / "r", contestants=[never, NUMPY, TORCH], seeds=5))
+    assert text.startswith("`numpy:eager`")
+    assert "Too slow for the budget: `jax:jit` (not reached in 5 of 5)." in text
+    alone = one(tmp_path / "s", contestants=[never], seeds=5)
+    assert (
+        sentence(alone)
+        == "No contestant reached a mean return of 475 on CartPole-v1 with DQN within the budget."
+    )
+
+
+def test_without_a_threshold_speed_decides(tmp_path: Path) -> None:
+    text = sentence(one(tmp_path / "r", stop_return=None, seeds=5))
+    assert text.startswith("`numpy:eager` ran CartPole-v1 with DQN fastest: ")
+    assert "× as fast as `torch:compile`" in text
+
+
+def test_nothing_certified_nothing_ranked(tmp_path: Path) -> None:
+    bare = Contestant("torch:eager", 3000, certificate="absent")
+    assert sentence(one(tmp_path / "r", contestants=[bare])).startswith(
+        "No contestant can be ranked on CartPole-v1"
+    )
+
+
+def test_headline_counts_wins(tmp_path: Path) -> None:
+    shape = Shape(contestants=[NUMPY, TORCH, COMPILE], seeds=5)
+    assert headline(groups_of(tmp_path / "r", shape)) == (
+        "`numpy:eager` learned soonest in both comparisons, and the lead is clear each time."
+    )
+    few = headline(groups_of(tmp_path / "s", Shape(seeds=3)))
+    assert few.endswith("; no lead is clear yet.")
+
+
+def printed(directory: Path) -> str:
+    stream = io.StringIO()
+    print_answer(directory, Console(file=stream, width=100, color_system=None))
+    return stream.getvalue()
+
+
+def test_terminal_fits_100_columns_and_says_what_is_absent(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", Shape(contestants=ZOO, seeds=5, algorithms=["dqn"], pending=2))
+    text = printed(root)
+    assert max(map(len, text.splitlines())) <= 100
+    assert "…" not in text
+    assert "✗ chainer:eager" in text
+    assert "Absent: `theano:graph`: toolchain theano is not built: run `rldyno setup theano`" in text
+    assert "2 of 45 trials have not ended" in text
+    assert text.index("Contestant") < text.index("learned CartPole-v1")
+
+
+def test_terminal_prints_names_as_they_are(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", Shape(environments=["[bold]Env[/bold]-v0"], seeds=1))
+    assert "[bold]Env[/bold]-v0" in printed(root)

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rldyno.errors import Problem
+from rldyno.results import load_results
+from synthetic import TORCH, ZOO, Contestant, Shape, write_results
+
+
+def edit(path: Path, **values: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def test_one_row_per_trial_with_derived_figures(tmp_path: Path) -> None:
+    results = load_results(write_results(tmp_path / "r"))
+    assert len(results.trials) == 3 * 2 * 3
+    row = results.trials.row(0, named=True)
+    result = json.loads((tmp_path / "r/trials" / row["trial"] / "result.json").read_text())
+    assert row["steps_per_s"] == pytest.approx(result["steps"] / (result["train_ns"] / 1e9))
+    assert row["startup_s"] == result["train_start_ns"] / 1e9
+    assert row["startup_import_s"] == result["startup_ns"]["import"] / 1e9
+    assert row["threshold_s"] == result["threshold"]["time_ns"] / 1e9
+    assert row["threshold_train_s"] == pytest.approx(row["threshold_s"] - row["startup_s"])
+    assert sum(row[name] for name in row if name.startswith("phase_")) == pytest.approx(row["train_s"])
+    assert row["certificate"] == "valid"
+    assert results.title == "Quickstart"
+
+
+def test_a_threshold_that_was_not_reached_is_null_not_a_number(tmp_path: Path) -> None:
+    never = Contestant("numpy:eager", 9000, learns=0)
+    row = load_results(write_results(tmp_path / "r", Shape(contestants=[never]))).trials.row(0, named=True)
+    assert row["threshold_reached"] is False
+    assert row["threshold_s"] is None
+    assert row["watched_s"] > 0
+
+
+def test_only_hyper_parameters_that_vary_become_columns(tmp_path: Path) -> None:
+    shape = Shape(algorithms=["dqn"], hyper={"batch_size": [32, 64], "hidden": [[64], [128, 128]]}, seeds=1)
+    results = load_results(write_results(tmp_path / "r", shape))
+    hypers = [name for name in results.trials.columns if name.startswith("hyper.")]
+    assert sorted(hypers) == ["hyper.batch_size", "hyper.hidden"]
+    assert set(results.trials["hyper.hidden"]) == {"[64]", "[128, 128]"}
+    assert not any(name.startswith("hyper.") for name in load_results(write_results(tmp_path / "s")).axes)
+
+
+def test_values_that_differ_between_tasks_are_no_axis(tmp_path: Path) -> None:
+    """PPO's and DQN's defaults differ; that alone varies nothing."""
+    results = load_results(
+        write_results(tmp_path / "r", Shape(environments=["CartPole-v1", "MountainCar-v0"]))
+    )
+    assert not any(name.startswith("hyper.") for name in results.trials.columns)
+
+
+@pytest.mark.parametrize("state", ["valid", "stale", "absent", "failed"])
+def test_certificate_states(tmp_path: Path, state: str) -> None:
+    shape = Shape(contestants=[Contestant("torch:eager", 3000, certificate=state)], seeds=1)
+    trials = load_results(write_results(tmp_path / "r", shape)).trials
+    assert set(trials["certificate"]) == {state}
+    assert trials["certificate_detail"].is_null().all() == (state == "valid")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"versions": {"numpy": "2.3.1", "torch": "9.9"}}, "proven with torch 1.2.3, ran with 9.9"),
+        ({"versions": {"numpy": "2.3.1"}}, "proven with torch 1.2.3, ran with (none)"),
+        ({"reference_sha256": "e" * 64}, "the reference changed"),
+    ],
+)
+def test_a_certificate_of_other_code_is_stale(tmp_path: Path, change: dict[str, object], words: str) -> None:
+    root = write_results(tmp_path / "r", Shape(contestants=[TORCH], algorithms=["dqn"], seeds=1))
+    trial = next((root / "trials").iterdir())
+    edit(trial / "facts.json", **change)
+    row = load_results(root).trials.row(0, named=True)
+    assert row["certificate"] == "stale"
+    assert words in row["certificate_detail"]
+
+
+def test_a_certificate_for_the_other_network_does_not_count(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", Shape(contestants=[TORCH], algorithms=["dqn"], seeds=1))
+    trial = next((root / "trials").iterdir()) / "trial.json"
+    hyper = json.loads(trial.read_text())["hyper"]
+    edit(trial, hyper={**hyper, "convolutions": [[16, 8, 4]]})
+    assert load_results(root).trials["certificate"].to_list() == ["absent"]
+
+
+def test_half_done_directory(tmp_path: Path) -> None:
+    results = load_results(write_results(tmp_path / "r", Shape(pending=4)))
+    assert len(results.pending) == 4
+    assert results.trials["status"].to_list().count("pending") == 4
+    assert len(results.ended) == 14
+
+
+def test_damaged_outcome_is_named_and_the_trial_counts_as_not_ended(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r")
+    trial = sorted((root / "trials").iterdir())[0]
+    (trial / "outcome.json").write_text('{"status": "do')
+    results = load_results(root)
+    assert results.unreadable == (f"trials/{trial.name}/outcome.json",)
+    assert results.pending == (trial.name,)
+
+
+def test_torn_last_line_is_ignored(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r")
+    results = load_results(root)
+    trial = results.trials["trial"][0]
+    before = len(results.episodes(trial))
+    with (root / "trials" / trial / "episodes.csv").open("a") as stream:
+        stream.write("999,0,12")
+    assert len(results.episodes(trial)) == before
+    assert results.samples(trial)["wait_ns"].null_count() == len(results.samples(trial))
+
+
+def test_foreign_and_empty_directories(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match="not a results directory"):
+        load_results(tmp_path)
+    with pytest.raises(Problem, match=r"no trial in .* has ended yet"):
+        load_results(write_results(tmp_path / "r", Shape(pending=18)))
+
+
+def test_absent_frameworks_and_failures_keep_their_reason(tmp_path: Path) -> None:
+    trials = load_results(write_results(tmp_path / "r", Shape(contestants=ZOO, algorithms=["dqn"]))).trials
+    absent = trials.filter(contestant="theano:graph")
+    assert set(absent["reason"]) == {"absent"}
+    assert "rldyno setup theano" in absent["message"][0]
+    assert trials.filter(reason="crashed")["log_tail"].null_count() == 0
