@@ -7,7 +7,9 @@ import sys
 import typer
 
 from rldyno.commands.doctor import doctor
+from rldyno.commands.export import export
 from rldyno.commands.plan import plan
+from rldyno.commands.report import report
 from rldyno.commands.run import run
 from rldyno.commands.setup import setup
 from rldyno.commands.status import status
@@ -29,6 +31,8 @@ app.command()(doctor)
 app.command()(verify)
 app.command()(run)
 app.command()(status)
+app.command()(report)
+app.command()(export)
 app.command()(trial)
 
 
