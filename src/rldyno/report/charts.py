@@ -255,7 +255,13 @@ def stacked(theme: Theme, parts: Sequence[str], column: str, x_title: str, form:
         shown(alt.Chart(alt.NamedData("rows")))
         .mark_bar(cornerRadius=1)
         .encode(
-            x=alt.X(f"{column}:Q", title=x_title, stack="zero", axis=alt.Axis(format=form, tickCount=5)),
+            x=alt.X(
+                f"{column}:Q",
+                title=x_title,
+                stack="zero",
+                scale=alt.Scale(nice=False),
+                axis=alt.Axis(format=form, tickCount=5, grid=False),
+            ),
             y=alt.Y(
                 "contestant:N",
                 title=None,
