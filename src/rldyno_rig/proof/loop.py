@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Tuple
 import numpy as np
 
 from rldyno_rig.algorithms import Job, loops
+from rldyno_rig.batches import BATCHES
 from rldyno_rig.clock import Clock
 from rldyno_rig.parts.streams import streams
 from rldyno_rig.recorder import Recorder
@@ -25,10 +26,16 @@ STEPS = 48
 
 
 def error(spec: Spec) -> float:
-    """Worst relative error of what the loop of this algorithm put into its batches."""
-    batches = collected(spec)
+    """Worst error of what the loop of this algorithm put into its batches."""
+    plain = _sized(spec)
     check = {"dqn": _dqn, "rainbow": _rainbow, "a2c": _advantages, "ppo": _advantages}[spec.algorithm]
-    return max(check(_spec(spec), batch) for batch in batches)
+    worst = max(check(plain, batch) for batch in collected(plain))
+    if spec.network.head == "actor_critic":
+        normalising = dataclasses.replace(plain.hyper, normalise_advantage=True)
+        worst = max(
+            worst, *(_normalised(batch) for batch in collected(dataclasses.replace(plain, hyper=normalising)))
+        )
+    return worst
 
 
 class Script:
@@ -105,23 +112,22 @@ class ScriptedLearner:
 
 def collected(spec: Spec) -> List[tuple]:
     """The batches that the loop of this algorithm hands to its learner on the script."""
-    small = _spec(spec)
-    learner = ScriptedLearner(small)
+    learner = ScriptedLearner(spec)
     budget: Dict[str, Any] = dict.fromkeys(("episodes", "wall_s", "stop_return", "stop_episodes"))
     with tempfile.TemporaryDirectory() as directory:
         recorder = Recorder(Path(directory), {"steps": COUNT * STEPS, **budget}, Clock(), 0)
-        job = Job(small, Script(), learner, streams(0), recorder, np.dtype("float64"), np.dtype("int64"))
+        job = Job(spec, Script(), learner, streams(0), recorder, np.dtype("float64"), np.dtype("int64"))
         loops()[spec.algorithm](job)
     return learner.batches
 
 
-def _spec(spec: Spec) -> Spec:
+def _sized(spec: Spec) -> Spec:
     """The same algorithm, sized to the script: every transition reaches a batch untouched."""
     changes: Dict[str, Any] = {"environments": COUNT, "convolutions": ()}
     if spec.network.head == "actor_critic":
         changes.update(rollout_steps=STEPS // 2, normalise_advantage=False)
         if spec.algorithm == "ppo":
-            changes.update(minibatches=1, epochs=1)
+            changes.update(minibatches=2, epochs=1)
     else:
         changes.update(
             batch_size=16, learning_starts=16, train_every=COUNT, updates_per_train=1, capacity=1024
@@ -160,12 +166,9 @@ def _transitions(spec: Spec, batch: tuple, n: int) -> float:
 def _advantages(spec: Spec, batch: tuple) -> float:
     """A_t = Σ_k (γλ)ᵏ δ_{t+k} until the episode or the rollout ends, by the sum itself; return = A + V."""
     gamma, decay = spec.hyper.gamma, spec.hyper.gamma * spec.hyper.gae_lambda
-    names = dict(zip(("obs", "action", "log_prob", "advantage", "ret"), batch))
-    if spec.algorithm == "a2c":
-        names = dict(zip(("obs", "action", "advantage", "ret"), batch))
     rollout = spec.hyper.rollout_steps
     worst = 0.0
-    for obs, advantage, ret in zip(names["obs"], names["advantage"], names["ret"]):
+    for obs, advantage, ret in zip(*_named(spec.algorithm, batch)):
         env, time, episode = (int(x) for x in obs)
         expected, weight = 0.0, 1.0
         for t in range(time, (time // rollout + 1) * rollout):
@@ -179,3 +182,18 @@ def _advantages(spec: Spec, batch: tuple) -> float:
         value = value_of(obs[None].astype(np.float64))[0]
         worst = max(worst, abs(float(advantage) - expected), abs(float(ret) - expected - value))
     return worst
+
+
+def _normalised(batch: tuple) -> float:
+    """(A − mean) / (√(Σ(A − mean)²/n) + 1e-8) over the minibatch, with A = return − value."""
+    obs, advantage, ret = _named("ppo" if len(batch) == 6 else "a2c", batch)
+    raw = ret - value_of(obs.astype(np.float64))
+    centred = raw - sum(raw) / len(raw)
+    expected = centred / (np.sqrt(sum(centred**2) / len(raw)) + 1e-8)
+    return float(np.max(np.abs(advantage - expected)))
+
+
+def _named(algorithm: str, batch: tuple) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """obs, advantage and return of a batch."""
+    named = BATCHES[algorithm](*batch)
+    return named.obs, named.advantage, named.ret

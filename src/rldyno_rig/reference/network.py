@@ -108,7 +108,8 @@ def split_noise(network: Network, noise: Optional[np.ndarray]) -> Dict[str, np.n
 
 def convolve(x: np.ndarray, w: np.ndarray, stride: int) -> np.ndarray:
     """y[b,f,h,w] = Σ x[b,c,h·s+i,w·s+j] · w[i,j,c,f], valid padding."""
-    return np.einsum("bchwij,ijcf->bfhw", _patches(x, w.shape[0], stride), w, optimize=True)
+    y = np.tensordot(_patches(x, w.shape[0], stride), w, ((1, 4, 5), (2, 0, 1)))
+    return y.transpose(0, 3, 1, 2)
 
 
 def convolve_gradients(
@@ -116,13 +117,14 @@ def convolve_gradients(
 ) -> Tuple[np.ndarray, np.ndarray]:
     """∂loss/∂w and ∂loss/∂x from g = ∂loss/∂y."""
     kernel, (rows, columns) = w.shape[0], g.shape[2:]
-    gw = np.einsum("bchwij,bfhw->ijcf", _patches(x, kernel, stride), g, optimize=True)
+    gw = np.tensordot(_patches(x, kernel, stride), g, ((0, 2, 3), (0, 2, 3))).transpose(1, 2, 0, 3)
+    # [batch, rows, columns, i, j, channel]: what each window hands back, added where the window lay.
+    windows = np.tensordot(g, w, ((1,), (3,)))
     gx = np.zeros_like(x)
     for i in range(kernel):
         for j in range(kernel):
-            gx[:, :, i : i + stride * rows : stride, j : j + stride * columns : stride] += np.einsum(
-                "bfhw,cf->bchw", g, w[i, j], optimize=True
-            )
+            place = gx[:, :, i : i + stride * rows : stride, j : j + stride * columns : stride]
+            place += windows[:, :, :, i, j].transpose(0, 3, 1, 2)
     return gw, gx
 
 

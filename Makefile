@@ -1,0 +1,55 @@
+# `make run` and `make test` need only Python 3.11+ and a C compiler: each sets up what it uses.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format setup toolchains clean bench bench-overhead bench-peers
+
+help:  ## show the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+setup: $(STAMP)  ## install the lab into .venv
+
+# An interrupted install leaves no stamp, so it is done again.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "rldyno needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+run: $(STAMP)  ## run the quickstart study and show its answer
+	$(BIN)/rldyno run studies/quickstart.toml
+
+check: $(STAMP)  ## lint, types, import contracts and unit tests: the inner loop
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -q -n auto tests/unit
+
+toolchains: $(STAMP)  ## build the toolchains of all contestants
+	$(BIN)/rldyno setup
+
+test: check toolchains  ## everything: check, then parity and end-to-end tests against real toolchains
+	$(BIN)/pytest tests/parity tests/golden tests/e2e
+
+format: $(STAMP)  ## format and mend what can be mended
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: bench-overhead bench-peers  ## every benchmark
+
+bench-overhead: $(STAMP)  ## what the loop, the probe and the lab cost
+	$(BIN)/rldyno setup numpy torch
+	$(BIN)/python bench/overhead.py
+
+bench-peers: $(STAMP)  ## steps per second beside Stable-Baselines3
+	$(BIN)/rldyno setup numpy torch sb3
+	$(BIN)/python bench/peers.py
+
+clean:  ## remove what this checkout made (toolchains are shared and stay)
+	rm -rf $(VENV) .bench results .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,198 @@
+"""The ladder lets the right backend pass and catches each mistake that real code bases have shipped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rldyno_rig import batches
+from rldyno_rig.algorithms import rollout
+from rldyno_rig.backends import numpy_
+from rldyno_rig.hyper import ALGORITHMS
+from rldyno_rig.parts import advantage
+from rldyno_rig.proof import loop
+from rldyno_rig.proof.job import variants
+from rldyno_rig.proof.ladder import Rung, climb
+from rldyno_rig.reference.network import forward
+from rldyno_rig.spec import Params, Spec
+
+NETWORKS = ("mlp", "cnn")
+
+
+def first_spec(algorithm: str, network: str = "mlp") -> Spec:
+    return variants(algorithm, network)[0][1]
+
+
+def rungs(spec: Spec, learner: Callable[..., Any], dtype: str = "float64") -> dict[str, Rung]:
+    return {rung.rung: rung for rung in climb(spec, learner, dtype, "int64", 32)}
+
+
+def failed(spec: Spec, learner: Callable[..., Any], dtype: str = "float64") -> set[str]:
+    return {name for name, rung in rungs(spec, learner, dtype).items() if not rung.passed}
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_right_backend_passes(algorithm: str, network: str, dtype: str) -> None:
+    assert failed(first_spec(algorithm, network), numpy_.Learner, dtype) == set()
+
+
+class SampleDeviation(numpy_.Learner):
+    """Normalises advantages once more, with ddof = 1, as torch.std would."""
+
+    def _renormalised(self, batch: tuple) -> tuple:
+        named = batches.PpoBatch(*batch)
+        a = named.advantage
+        return named._replace(advantage=(a - a.mean()) / (a.std(ddof=1) + 1e-8))
+
+    def update(self, batch: tuple, lr: float) -> tuple:
+        return super().update(self._renormalised(batch), lr)
+
+    def grads(self, batch: tuple) -> tuple:
+        return super().grads(self._renormalised(batch))
+
+
+class SumLoss(numpy_.Learner):
+    """Sums over the batch where the reference averages. Adam hides it from the weights."""
+
+    def grads(self, batch: tuple) -> tuple:
+        loss, raw, _ = super().grads(batch)
+        rows = len(batch[0])
+        scaled = {name: g * rows for name, g in raw.items()}
+        self._gather(scaled)
+        self._clip()
+        return loss * rows, scaled, {name: g.copy() for name, g in self.gradient_views.items()}
+
+
+class EpsInsideRoot(numpy_.Learner):
+    """√(v̂ + ε) instead of √v̂ + ε."""
+
+    def _adam(self, lr: float) -> None:
+        hyper = self.spec.hyper
+        self.t += 1
+        self.m_sum[:] = hyper.adam_beta1 * self.m_sum + self.gradient
+        self.v_sum[:] = hyper.adam_beta2 * self.v_sum + self.gradient**2
+        m = self.m_sum * (1 - hyper.adam_beta1) / (1 - hyper.adam_beta1**self.t)
+        v = self.v_sum * (1 - hyper.adam_beta2) / (1 - hyper.adam_beta2**self.t)
+        self.flat -= lr * m / np.sqrt(v + hyper.adam_eps)
+
+
+class SeparateClipping(numpy_.Learner):
+    """Clips actor and critic each by its own norm."""
+
+    def _clip(self) -> None:
+        hyper = self.spec.hyper
+        for part in (("actor", "policy"), ("critic", "value")):
+            views = [g for name, g in self.gradient_views.items() if name.split(".")[0] in part]
+            norm = math.sqrt(sum(float(np.vdot(g, g)) for g in views))
+            for view in views:
+                view[...] *= min(1.0, hyper.max_grad_norm / (norm + hyper.clip_eps))
+
+
+class SwappedConvolution(numpy_.Learner):
+    """Reads HWIO kernels as WHIO: same shapes, other picture."""
+
+    def _swapped(self) -> Params:
+        return {
+            name: p.swapaxes(0, 1) if ".conv" in name and p.ndim == 4 else p
+            for name, p in self.params.items()
+        }
+
+    def forward(self, obs: np.ndarray, noise: np.ndarray | None) -> dict[str, np.ndarray]:
+        return forward(self.spec.network, self._swapped(), obs, noise)[0]
+
+
+def test_ddof_is_caught() -> None:
+    assert {"loss", "gradients"} <= failed(first_spec("ppo"), SampleDeviation)
+
+
+def test_ddof_in_the_shared_loop_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_sample_deviation(a: np.ndarray) -> np.ndarray:
+        return (a - a.mean()) / (a.std(ddof=1) + 1e-8)
+
+    assert advantage.normalise is not with_sample_deviation
+    monkeypatch.setattr("rldyno_rig.algorithms.ppo.normalise", with_sample_deviation)
+    assert failed(first_spec("ppo"), numpy_.Learner) == {"loop"}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_sum_instead_of_mean_is_caught(algorithm: str) -> None:
+    assert {"loss", "gradients"} <= failed(first_spec(algorithm), SumLoss)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_eps_inside_the_root_is_caught(algorithm: str) -> None:
+    caught = failed(first_spec(algorithm), EpsInsideRoot)
+    assert {"weights after 1", "weights after 100"} <= caught
+    assert not {"loss", "gradients", "clipped gradients"} & caught
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_time_limit_taken_for_a_termination_is_caught(
+    algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = loop.Script.step
+
+    def step(self: loop.Script, actions: np.ndarray) -> tuple:
+        obs, reward, terminated, truncated, final_obs = right(self, actions)
+        return obs, reward, terminated | truncated, truncated, final_obs
+
+    monkeypatch.setattr(loop.Script, "step", step)
+    assert failed(first_spec(algorithm), numpy_.Learner) == {"loop"}
+
+
+@pytest.mark.parametrize("algorithm", ["a2c", "ppo"])
+def test_a_missing_bootstrap_of_the_final_observation_is_caught(
+    algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = rollout.gae
+    monkeypatch.setattr(rollout, "gae", lambda r, v, bootstrap, *rest: right(r, v, 0 * bootstrap, *rest))
+    assert failed(first_spec(algorithm), numpy_.Learner) == {"loop"}
+
+
+@pytest.mark.parametrize("algorithm", ["a2c", "ppo"])
+def test_separate_clipping_is_caught(algorithm: str) -> None:
+    caught = failed(first_spec(algorithm), SeparateClipping)
+    assert "clipped gradients" in caught
+    assert "gradients" not in caught
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_swapped_convolution_layout_is_caught(algorithm: str) -> None:
+    caught = failed(first_spec(algorithm, "cnn"), SwappedConvolution)
+    assert {"forward", "actions"} <= caught
+    assert "weights" not in caught
+
+
+def test_float32_bias_correction_is_caught_in_float64() -> None:
+    class SinglePrecisionScalars(numpy_.Learner):
+        def _adam(self, lr: float) -> None:
+            before = self.flat.copy()
+            super()._adam(lr)
+            rounded = np.float32(1 - np.float32(0.9) ** np.float32(self.t))
+            self.flat[:] = before + (self.flat - before) * float((1 - 0.9**self.t) / rounded)
+
+    assert "weights after 1" in failed(first_spec("dqn"), SinglePrecisionScalars)
+
+
+def test_a_stale_target_network_is_caught() -> None:
+    class NeverSyncs(numpy_.Learner):
+        def sync_target(self) -> None:
+            pass
+
+    assert failed(first_spec("dqn"), NeverSyncs) == {"target synced"}
+
+
+def test_a_nan_is_never_equal() -> None:
+    class Poisoned(numpy_.Learner):
+        def forward(self, obs: np.ndarray, noise: np.ndarray | None) -> dict[str, np.ndarray]:
+            outputs = super().forward(obs, noise)
+            outputs["q"][0, 0] = np.nan
+            return outputs
+
+    assert "forward" in failed(first_spec("dqn"), Poisoned)
