@@ -76,6 +76,9 @@ def make_outcome(
     result, flaw = (None, "") if trial_dir is None else read_result(trial_dir / schema.RESULT_FILE)
     status, reason, message = verdict(ending, result, flaw, measured)
     failed = status == records.FAILED
+    tail = records.log_tail(trial_dir / schema.LOG_FILE) if failed and trial_dir else None
+    if tail and message == ending.message and ending.reason == "crashed":
+        message += f": {tail.splitlines()[-1].strip()[:200]}"  # Python's last line names the exception
     signalled = ending.exit_code is not None and ending.exit_code < 0
     return {
         "schema": schema.SCHEMA_VERSION,
@@ -84,7 +87,7 @@ def make_outcome(
         "status": status,
         "reason": reason,
         "message": message,
-        "log_tail": records.log_tail(trial_dir / schema.LOG_FILE) if failed and trial_dir else None,
+        "log_tail": tail,
         "exit_code": None if signalled else ending.exit_code,
         "signal": signal_name(-ending.exit_code) if signalled and ending.exit_code is not None else None,
         "started_at": started_at,

@@ -61,7 +61,7 @@ def make_trial(folder: Path, behaviour: str, **changes: Any) -> Path:
         "interpreter": str(fake_interpreter(folder)),
         "isolated": True,
         "variables": {"FAKE_WORKER": behaviour},
-        "hang_timeout_s": 1.0,
+        "hang_timeout_s": 30.0,
         "sample_hz": 20,
         **changes,
     }

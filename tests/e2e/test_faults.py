@@ -18,11 +18,11 @@ from rldyno_rig import schema
     ("behaviour", "reason", "message", "tail"),
     [
         ("dies", "crashed", "exited with code 3", "about to die"),
-        ("dies:loud", "crashed", "exited with code 1", "RuntimeError: the matrix is not a matrix"),
+        ("dies:loud", "crashed", "exited with code 1: RuntimeError: the matrix is not a matrix", "Traceback"),
         ("killed", "killed", "killed by SIGKILL from outside (it held ", ""),
         ("segfault", "killed", "killed by SIGSEGV", "Fatal Python error: Segmentation fault"),
-        ("hangs", "hung", "no progress for 1 s", ""),
-        ("dozes", "hung", "no progress for 1 s", "in dozes"),
+        ("hangs", "hung", "no progress for 2 s", ""),
+        ("dozes", "hung", "no progress for 2 s", "in dozes"),
         ("nan", "nan", "the loss became NaN at update 25", ""),
         ("garbage_then_dies", "crashed", "exited with code 9", "boom"),
         ("garbage_result", "crashed", "ended without a result: result.json is garbage", ""),
@@ -32,7 +32,7 @@ from rldyno_rig import schema
     ],
 )
 def test_bad_workers(tmp_path: Path, behaviour: str, reason: str, message: str, tail: str) -> None:
-    directory = make_trial(tmp_path, behaviour)
+    directory = make_trial(tmp_path, behaviour, hang_timeout_s=2.0 if reason == "hung" else 30.0)
     done = rldyno("trial", directory)
     outcome = outcome_of(directory)
     assert (done.returncode, outcome["status"], outcome["reason"]) == (1, "failed", reason)

@@ -268,7 +268,7 @@ class FakeTree:
         if not self.alive:
             raise ProcessLookupError
         self.rss += 10
-        return TreeUsage(self.rss, 1, self.rss, 1, 1)
+        return TreeUsage(self.rss, 1, self.rss, 1, 3)
 
     def wait_ns(self) -> int:
         return 5
@@ -327,12 +327,15 @@ def sampled(monkeypatch: pytest.MonkeyPatch, seconds: list[float], tree: FakeTre
 
 def test_rates_and_empty_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = FakeTree()
-    probe, rows = sampled(monkeypatch, [0, 0.05, 0.1, 0.5, 0.55, 2.0, 2.05], tree)
+    probe, rows = sampled(monkeypatch, [0, 0.05, 0.1, 1.0, 1.05, 2.0, 2.05], tree)
     assert tuple(rows[0]) == SAMPLE_COLUMNS
     assert [row["wait_ns"] for row in rows] == ["5", "", "", "5", "", "5", ""]
     assert [row["uss_bytes"] for row in rows] == ["7", "", "", "", "", "7", ""]
     assert [row["machine_cpu_percent"] for row in rows] == ["", "", "", "25", "", "25", ""]
     assert [row["gpu_percent"] for row in rows] == [""] * 7
+    for index, row in enumerate(rows, start=1):
+        held = {name: int(row[name]) for name in ("cpu_user_ns", "cpu_system_ns", "rss_bytes", "threads")}
+        assert held == {"cpu_user_ns": 10 * index, "cpu_system_ns": 1, "rss_bytes": 10 * index, "threads": 3}
     assert (tree.discovered, tree.uss_read, probe.samples) == (3, 2, 7)
     assert probe.peak_rss_bytes == 70
 

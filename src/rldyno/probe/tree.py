@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
-@dataclass(frozen=True)
-class TreeUsage:
+class TreeUsage(NamedTuple):
     """CPU time of a process tree since it began, ended children included, and what it holds now."""
 
     cpu_user_ns: int
@@ -15,10 +14,6 @@ class TreeUsage:
     rss_bytes: int
     processes: int
     threads: int
-    wait_ns: int | None = None
-    """Time spent runnable but not running; measured at the slow rate."""
-    uss_bytes: int | None = None
-    """Memory that ending the tree would free; costly, measured rarely."""
 
 
 class Tree(Protocol):
@@ -30,9 +25,13 @@ class Tree(Protocol):
         """The cheap figures; raises ProcessLookupError when nothing of the tree is left."""
         ...
 
-    def wait_ns(self) -> int | None: ...
+    def wait_ns(self) -> int | None:
+        """Time its threads were runnable but not running."""
+        ...
 
-    def uss_bytes(self) -> int | None: ...
+    def uss_bytes(self) -> int | None:
+        """Memory that ending it would free; costly."""
+        ...
 
     def peak_rss_bytes(self) -> int | None:
         """Highest resident set of the root process, by the kernel's own account, where it keeps one."""

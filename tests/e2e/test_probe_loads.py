@@ -19,7 +19,7 @@ def samples_of(directory: Path) -> list[dict[str, str]]:
 
 
 def test_cpu_burner(tmp_path: Path) -> None:
-    directory = make_trial(tmp_path, "burns:1.5", hang_timeout_s=30)
+    directory = make_trial(tmp_path, "burns:1.5")
     assert rldyno("trial", directory).returncode == 0
     outcome, samples = outcome_of(directory), samples_of(directory)
     assert outcome["cpu_s"] == pytest.approx(1.5, rel=0.05, abs=0.1)
@@ -35,7 +35,7 @@ def test_memory_holder(tmp_path: Path) -> None:
     small, large = tmp_path / "small", tmp_path / "large"
     for folder, size in ((small, 1), (large, 201)):
         folder.mkdir()
-        assert rldyno("trial", make_trial(folder, f"holds:{size}", hang_timeout_s=30)).returncode == 0
+        assert rldyno("trial", make_trial(folder, f"holds:{size}")).returncode == 0
     few, many = outcome_of(small / "fake-trial"), outcome_of(large / "fake-trial")
     assert many["peak_rss_bytes"] - few["peak_rss_bytes"] == pytest.approx(200 * MIB, abs=5 * MIB)
     rows = samples_of(large / "fake-trial")
@@ -48,7 +48,7 @@ def test_memory_holder(tmp_path: Path) -> None:
 
 
 def test_children_are_counted(tmp_path: Path) -> None:
-    directory = make_trial(tmp_path, "spawns:0.4", hang_timeout_s=30)
+    directory = make_trial(tmp_path, "spawns:0.4")
     assert rldyno("trial", directory).returncode == 0
     rows = samples_of(directory)
     assert max(int(row["processes"]) for row in rows) == 3
