@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from rldyno_rig.batches import A2cBatch, DqnBatch, PpoBatch, RainbowBatch
-from rldyno_rig.reference.network import Outputs, backward, forward, q_gradients, q_values
+from rldyno_rig.reference import network
+from rldyno_rig.reference.network import Outputs, q_gradients, q_values
 from rldyno_rig.spec import Params, Spec
 
 
@@ -17,71 +18,83 @@ class Loss(NamedTuple):
     priorities: Optional[np.ndarray]
 
 
-def loss_and_grads(spec: Spec, params: Params, target: Params, batch: tuple) -> Loss:
-    """The loss on a batch and its gradients with respect to `params`; `target` is held fixed."""
-    return _LOSSES[spec.algorithm](spec, params, target, batch)
+class Passes(NamedTuple):
+    """How a network is run forwards and backwards; another engine may replace the reference's own."""
+
+    forward: Callable[..., Tuple[Outputs, Any]] = network.forward
+    backward: Callable[..., Params] = network.backward
 
 
-def dqn(spec: Spec, params: Params, target: Params, batch: DqnBatch) -> Loss:
+def loss_and_grads(
+    spec: Spec, params: Params, target: Params, batch: tuple, passes: Passes = Passes()
+) -> Loss:
+    """The loss on a batch and its gradients with respect to `params`; `target` is held fixed.
+
+    The forward pass that is differentiated is the last one, so that an engine may reuse its memory.
+    """
+    return _LOSSES[spec.algorithm](spec, params, target, batch, passes)
+
+
+def dqn(spec: Spec, params: Params, target: Params, batch: DqnBatch, passes: Passes) -> Loss:
     """mean Huber_δ(Q(s,a) − (r + discount · Q⁻(s', a*)));  a* = argmax Q⁻, or argmax Q when double."""
-    network, hyper = spec.network, spec.hyper
+    net, hyper = spec.network, spec.hyper
     rows = np.arange(len(batch.action))
-    q_next = q_values(network, forward(network, target, batch.next_obs, None)[0])
-    chooser = q_values(network, forward(network, params, batch.next_obs, None)[0]) if hyper.double else q_next
+    q_next = q_values(net, passes.forward(net, target, batch.next_obs, None)[0])
+    chooser = q_values(net, passes.forward(net, params, batch.next_obs, None)[0]) if hyper.double else q_next
     goal = batch.reward + batch.discount * q_next[rows, chooser.argmax(1)]
 
-    outputs, tape = forward(network, params, batch.obs, None)
-    q = q_values(network, outputs)
+    outputs, tape = passes.forward(net, params, batch.obs, None)
+    q = q_values(net, outputs)
     difference = q[rows, batch.action] - goal
     small = np.minimum(np.abs(difference), hyper.huber_delta)
     value = float(np.mean(0.5 * small**2 + hyper.huber_delta * (np.abs(difference) - small)))
     g = np.zeros_like(q)
     g[rows, batch.action] = np.clip(difference, -hyper.huber_delta, hyper.huber_delta) / len(rows)
-    return Loss(value, backward(params, tape, q_gradients(network, g)), None)
+    return Loss(value, passes.backward(params, tape, q_gradients(net, g)), None)
 
 
-def rainbow(spec: Spec, params: Params, target: Params, batch: RainbowBatch) -> Loss:
+def rainbow(spec: Spec, params: Params, target: Params, batch: RainbowBatch, passes: Passes) -> Loss:
     """mean weight · cross-entropy(Φ(r + discount · z, p⁻(s', a*)), p(s, a));  a* = argmax Σ z · p(s', ·).
 
     Φ spreads each shifted atom over its two neighbours on the support (Bellemare et al. 2017).
     """
-    network = spec.network
+    net = spec.network
     rows = np.arange(len(batch.action))
     on_obs, on_next, on_target = batch.noise
     z = support(spec).astype(batch.reward.dtype)
-    chooser = softmax(q_values(network, forward(network, params, batch.next_obs, on_next)[0])) @ z
-    p_next = softmax(q_values(network, forward(network, target, batch.next_obs, on_target)[0]))
+    chooser = softmax(q_values(net, passes.forward(net, params, batch.next_obs, on_next)[0])) @ z
+    p_next = softmax(q_values(net, passes.forward(net, target, batch.next_obs, on_target)[0]))
     goal = project(spec, batch.reward, batch.discount, p_next[rows, chooser.argmax(1)])
 
-    outputs, tape = forward(network, params, batch.obs, on_obs)
-    logits = q_values(network, outputs)
+    outputs, tape = passes.forward(net, params, batch.obs, on_obs)
+    logits = q_values(net, outputs)
     log_p = log_softmax(logits[rows, batch.action])
     cross_entropy = -(goal * log_p).sum(1)
     g = np.zeros_like(logits)
     g[rows, batch.action] = (np.exp(log_p) - goal) * (batch.weight / len(rows))[:, None]
-    grads = backward(params, tape, q_gradients(network, g))
+    grads = passes.backward(params, tape, q_gradients(net, g))
     return Loss(float(np.mean(batch.weight * cross_entropy)), grads, cross_entropy)
 
 
-def a2c(spec: Spec, params: Params, target: Params, batch: A2cBatch) -> Loss:
+def a2c(spec: Spec, params: Params, target: Params, batch: A2cBatch, passes: Passes) -> Loss:
     """mean −A · log π(a|s) + c_v · mean (V − R)² − c_e · mean H(π)."""
-    outputs, tape = forward(spec.network, params, batch.obs, None)
+    outputs, tape = passes.forward(spec.network, params, batch.obs, None)
     log_prob, _ = _log_prob(outputs, batch.action)
     policy = float(np.mean(-batch.advantage * log_prob))
     difference = outputs["value"][:, 0] - batch.ret
     rest, head_gradients = _shared_terms(
         spec, outputs, batch.action, -batch.advantage, float(np.mean(difference**2)), 2 * difference
     )
-    return Loss(policy + rest, backward(params, tape, head_gradients), None)
+    return Loss(policy + rest, passes.backward(params, tape, head_gradients), None)
 
 
-def ppo(spec: Spec, params: Params, target: Params, batch: PpoBatch) -> Loss:
+def ppo(spec: Spec, params: Params, target: Params, batch: PpoBatch, passes: Passes) -> Loss:
     """mean −min(ρ·A, clip(ρ, 1 ± ε)·A) + c_v · value loss − c_e · mean H(π);  ρ = π(a|s) / π_old(a|s).
 
     value loss = mean (V − R)²; with value_clip the larger of that and (V_old + clip(V − V_old, ±ε) − R)².
     """
     hyper = spec.hyper
-    outputs, tape = forward(spec.network, params, batch.obs, None)
+    outputs, tape = passes.forward(spec.network, params, batch.obs, None)
     log_prob, _ = _log_prob(outputs, batch.action)
     ratio = np.exp(log_prob - batch.log_prob)
     plain = ratio * batch.advantage
@@ -102,7 +115,7 @@ def ppo(spec: Spec, params: Params, target: Params, batch: PpoBatch) -> Loss:
     rest, head_gradients = _shared_terms(
         spec, outputs, batch.action, per_log_prob, float(np.mean(squares)), slopes
     )
-    return Loss(policy + rest, backward(params, tape, head_gradients), None)
+    return Loss(policy + rest, passes.backward(params, tape, head_gradients), None)
 
 
 def _shared_terms(

@@ -1,0 +1,76 @@
+"""What the benchmarks share: running one trial outside a study, and printing and keeping a table."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from rldyno import records
+from rldyno.launch.cpus import available_cpus, place
+from rldyno.plan import Cell, Limits, Trial
+from rldyno.run import trial_json
+from rldyno.toolchains.resolve import resolve
+from rldyno_rig import hyper
+from rldyno_rig.schema import OUTCOME_FILE, TRIAL_FILE
+
+HOME = Path(__file__).resolve().parent.parent
+Json = dict[str, Any]
+
+
+def run_trial(
+    contestant: str, algorithm: str, environment: str, steps: int, seed: int = 0, **changes: Any
+) -> tuple[Json, float]:
+    """(outcome.json, wall seconds of the whole `rldyno trial` process) of one trial on one core."""
+    values = dataclasses.replace(hyper.defaults(algorithm, environment), **changes)
+    limits = Limits(steps=steps, episodes=None, wall_s=None, stop_return=None, stop_episodes=None)
+    cell = Cell(contestant, algorithm, environment, None, "cpu", 1, 1, "float32", "closed", values, limits)
+    probe_cpu, (cpus, *_) = place(available_cpus(), 1, 1)
+    command = [sys.executable, "-m", "rldyno", "trial"]
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        trial = trial_json(Trial(cell, seed, 0), resolve(cell.framework))
+        records.write_json(directory / TRIAL_FILE, trial)
+        where = [] if cpus is None else ["--cpus", str(cpus)]
+        watched = [] if probe_cpu is None else ["--probe-cpu", str(probe_cpu)]
+        started = time.monotonic()
+        done = subprocess.run([*command, name, *where, *watched], capture_output=True, text=True)
+        wall_s = time.monotonic() - started
+        if done.returncode:
+            sys.exit(f"{contestant} {algorithm} failed:\n{done.stdout}{done.stderr}")
+        return records.read_json(directory / OUTCOME_FILE), wall_s
+
+
+def report(name: str, title: str, rows: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()) -> None:
+    """Print the rows as a table and keep the same figures in .bench/<name>.json."""
+    console = Console(width=120, highlight=False)
+    table = Table(title=title)
+    for column in rows[0]:
+        table.add_column(column.replace("_", " "), justify="left" if column in ("algorithm", "contestant") else "right")
+    for row in rows:
+        table.add_row(*(shown(value) for value in row.values()))
+    console.print(table)
+    for note in notes:
+        console.print(note)
+    path = HOME / ".bench" / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"title": title, "rows": list(rows), "notes": list(notes)}, indent=1) + "\n")
+    console.print(f"figures: {path.relative_to(HOME)}")
+
+
+def shown(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def median(values: Sequence[float]) -> float:
+    return statistics.median(values)
