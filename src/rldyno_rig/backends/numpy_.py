@@ -1,7 +1,7 @@
 """NumPy: hand-written backpropagation, the honest baseline for small networks.
 
-The losses are the reference's. The passes through the network are written again for speed: layers write into
-buffers that are kept from call to call, gradients land in one flat vector that the optimiser works on in place.
+The losses are the reference's. The passes through the network are written again for speed: layers write
+into buffers that are kept from call to call, gradients into one flat vector that the optimiser works on.
 """
 
 from __future__ import annotations

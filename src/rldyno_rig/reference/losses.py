@@ -25,8 +25,11 @@ class Passes(NamedTuple):
     backward: Callable[..., Params] = network.backward
 
 
+REFERENCE = Passes()
+
+
 def loss_and_grads(
-    spec: Spec, params: Params, target: Params, batch: tuple, passes: Passes = Passes()
+    spec: Spec, params: Params, target: Params, batch: tuple, passes: Passes = REFERENCE
 ) -> Loss:
     """The loss on a batch and its gradients with respect to `params`; `target` is held fixed.
 
