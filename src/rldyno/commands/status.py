@@ -19,7 +19,7 @@ def status(
     from rldyno.progress import figures_table, read_figures
     from rldyno_rig.schema import TRIAL_FILE
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     results = records.Results(directory)
     states = {trial: records.trial_state(results.trial(trial)) for trial in results.trial_ids()}
     names = [state.name for state in states.values()]
