@@ -34,7 +34,9 @@ CANNOT_WRITE = 3
 INTERRUPTED = 130
 
 _GRACE_S = 2.0
-_CHECK_NS = 250_000_000
+_CHECK_NS = 1_000_000_000
+_LONGEST_WAIT_S = 0.25
+"""A signal only sets a flag: it is noticed after this long at most."""
 _LOG_LIMIT_BYTES = 64 * 2**20
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
@@ -243,6 +245,7 @@ def _sample_until_end(
 ) -> Ending:
     parent = os.getppid()
     silence = Silence(worker.trial_dir / schema.PROGRESS_FILE, hang_timeout_s)
+    log = worker.trial_dir / schema.LOG_FILE
     next_sample = next_check = time.monotonic_ns()
     while True:
         now = time.monotonic_ns()
@@ -259,10 +262,10 @@ def _sample_until_end(
                 # faulthandler answers SIGABRT with every thread's traceback: the log shows where it hung.
                 worker.stop(signal.SIGABRT, watch)
                 return Ending("hung", f"no progress for {hang_timeout_s:g} s", worker.exit_code)
-            if (worker.trial_dir / schema.LOG_FILE).stat().st_size > _LOG_LIMIT_BYTES:
+            if log.stat().st_size > _LOG_LIMIT_BYTES:
                 worker.stop(signal.SIGTERM, watch)
                 return Ending("killed", f"{schema.LOG_FILE} grew beyond 64 MiB", worker.exit_code)
-        watch.wait((min(next_sample, next_check) - time.monotonic_ns()) / 1e9)
+        watch.wait(min((next_sample - time.monotonic_ns()) / 1e9, _LONGEST_WAIT_S))
 
 
 class Silence:
