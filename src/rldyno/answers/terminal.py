@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rldyno.answers.numbers import factor, number, span
+from rldyno.answers.numbers import bounds, factor, number
 from rldyno.answers.sentence import headline, sentence
 from rldyno.answers.table import Figure, Group, Metric, Row, compare
 from rldyno.results import ABSENT, FAILED, STALE, Results, load_results
@@ -25,7 +25,7 @@ def print_answer(directory: Path, console: Console) -> None:
     results = load_results(directory)
     groups = compare(results)
     for group in groups[:GROUPS_SHOWN]:
-        console.print(group_table(group), width=min(WIDTH, console.width))
+        console.print(group_table(group, roomy=console.width >= WIDTH), width=min(WIDTH, console.width))
     console.print(LEGEND, width=min(WIDTH, console.width))
     console.print()
     if len(groups) > 1:
@@ -57,20 +57,31 @@ def remarks(results: Results, groups: tuple[Group, ...]) -> list[str]:
     return lines
 
 
-def group_table(group: Group) -> Table:
+def group_table(group: Group, roomy: bool) -> Table:
+    """In a narrow terminal columns move together and an interval may break after its dash."""
     table = Table(
-        title=Text(group.label, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+        title=Text(group.label, style="bold"),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0) if roomy else (0, 0),
     )
+    rows = [row for row in group.rows if row.absent is None]
     table.add_column("Contestant", no_wrap=True)
     for metric in group.metrics:
-        table.add_column(Text(f"{metric.title}\n{metric.unit}", justify="right"), justify="right")
-    table.add_column("Seeds", justify="right")
-    for row in group.rows:
-        if row.absent is None:
-            table.add_row(
-                contestant_cell(row), *(cell(row, metric) for metric in group.metrics), seeds_cell(row, group)
-            )
+        head = Text(f"{metric.title}\n{metric.unit}", justify="right")
+        cells = (cell(row, metric, roomy) for row in rows)
+        table.add_column(head, justify="right", min_width=longest_word(head, *cells))
+    table.add_column("Seeds", justify="right", min_width=6)
+    for row in rows:
+        figures = (cell(row, metric, roomy) for metric in group.metrics)
+        table.add_row(contestant_cell(row), *figures, seeds_cell(row))
     return table
+
+
+def longest_word(*texts: Text) -> int:
+    """Narrower than this a column would cut a figure off."""
+    return max(len(word) for text in texts for word in text.plain.split())
 
 
 def contestant_cell(row: Row) -> Text:
@@ -79,7 +90,7 @@ def contestant_cell(row: Row) -> Text:
     return text if row.certified else text + Text(f"\n  {SHORT[row.certificate]}", "red")
 
 
-def cell(row: Row, metric: Metric) -> Text:
+def cell(row: Row, metric: Metric, roomy: bool) -> Text:
     figure = row.figures.get(metric.name)
     if figure is None:
         return Text("–", "dim")
@@ -88,14 +99,16 @@ def cell(row: Row, metric: Metric) -> Text:
     first = Text(number(figure.estimate.point * metric.scale), "bold green" if figure.best else "")
     if figure.ratio is not None and not figure.best:
         first += Text(f" {factor(figure.ratio.point)}")
-    return Text("\n").join([first, *small_print(figure, metric)])
+    return Text("\n").join([first, *small_print(figure, metric, roomy)])
 
 
-def small_print(figure: Figure, metric: Metric) -> list[Text]:
-    return [Text(line, "dim") for line in (span(figure.estimate, metric.scale), figure.note) if line]
+def small_print(figure: Figure, metric: Metric, roomy: bool) -> list[Text]:
+    ends = bounds(figure.estimate, metric.scale)
+    interval = ends and ("–" if roomy else "– ").join(ends)
+    return [Text(line, "dim") for line in (interval, figure.note) if line]
 
 
-def seeds_cell(row: Row, group: Group) -> Text:
+def seeds_cell(row: Row) -> Text:
     text = Text(str(row.done))
     if row.failed:
         text += Text(f"\n{row.failed} failed", "red")
