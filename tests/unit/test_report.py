@@ -43,7 +43,7 @@ def test_band_begins_where_half_of_the_runs_have_a_value() -> None:
 
 
 def test_cpu_rate_is_growth_in_percent_of_one_core() -> None:
-    time = np.linspace(0, 10, 201)
+    time = np.linspace(0.1, 10, 100)
     rates = rate_band("a", [(time, 0.5 * time)], 4)
     assert rates["y"].to_list() == pytest.approx([50.0] * 4)
     assert rates["x"].to_list() == [1.25, 3.75, 6.25, 8.75]
@@ -75,10 +75,10 @@ def test_sentence_parts_split_at_backticks() -> None:
 
 def test_flat_names_and_units() -> None:
     assert flat({"machine": {"memory_bytes": 8_000_000_000, "gpus": [], "cores": 2, "x": None}}) == [
-        ("machine.memory", "8.0 GB"),
-        ("machine.gpus", "none"),
-        ("machine.cores", "2"),
-        ("machine.x", "unknown"),
+        ("machine memory", "8.0 GB"),
+        ("machine gpus", "none"),
+        ("machine cores", "2"),
+        ("machine x", "unknown"),
     ]
 
 

@@ -172,7 +172,7 @@ def band_layers(theme: Theme, x_title: str, y_title: str, zero: bool) -> tuple[C
         x=alt.X(
             "x:Q",
             title=x_title,
-            scale=alt.Scale(nice=False),
+            scale=alt.Scale(nice=False, zero=True),
             axis=alt.Axis(tickCount=5, format="~s" if "steps" in x_title else alt.Undefined),
         ),
         color=colour(theme),

@@ -16,6 +16,8 @@ from rldyno.stats.bootstrap import Floats
 
 # Episodes averaged for a learning curve where the study has no stop rule of its own.
 SMOOTHING_EPISODES = 100
+# CPU time is counted in ticks of 10 ms: over a shorter stretch a rate is mostly rounding.
+SHORTEST_RATE_S = 0.5
 Run = TypeVar("Run")
 
 BAND_SCHEMA = {
@@ -124,6 +126,8 @@ def running_mean(values: Floats, window: int) -> Floats:
 def read_usage(results: Results, trial: str) -> Usage | None:
     frame = results.samples(trial)
     frame = frame.select("time_ns", "cpu_user_ns", "cpu_system_ns", "rss_bytes").drop_nulls()
+    # The last sample may find the process already gone.
+    frame = frame.filter(pl.col("rss_bytes") > 0)
     if len(frame) < 2:
         return None
     return Usage(
@@ -149,8 +153,10 @@ def rate_band(contestant: str, runs: list[tuple[Floats, Floats]], points: int) -
     """Growth of a cumulative count per unit of x, in percent, between the points of a common grid."""
     if not runs:
         return pl.DataFrame(schema=BAND_SCHEMA)
-    edges = np.linspace(0, max(x[-1] for x, _ in runs), points + 1)
-    totals = np.stack([np.interp(edges, x, y, left=np.nan, right=np.nan) for x, y in runs])
+    end = max(x[-1] for x, _ in runs)
+    edges = np.linspace(0, end, min(points, max(8, int(end / SHORTEST_RATE_S))) + 1)
+    # Every count is zero at the spawn, which no sample sees.
+    totals = np.stack([np.interp(edges, np.r_[0, x], np.r_[0, y], right=np.nan) for x, y in runs])
     # A process that ends takes its share of the sum with it: no growth, not a negative one.
     rates = np.maximum(0, np.diff(totals)) / np.diff(edges) * 100
     return quartiles(contestant, (edges[:-1] + edges[1:]) / 2, rates)

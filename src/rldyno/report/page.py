@@ -241,24 +241,20 @@ def absences(groups: Sequence[Group]) -> dict[str, list[tuple[bool, str]]]:
 
 
 def flat(value: Any, name: str = "") -> list[tuple[str, str]]:
-    """A nested record as (dotted name, text) pairs."""
+    """A nested record as (name, text) pairs; the name of an inner record goes in front."""
     if isinstance(value, Mapping):
-        return [
-            pair
-            for key, inner in value.items()
-            for pair in flat(inner, f"{name}.{key}" if name else str(key))
-        ]
+        return [pair for key, inner in value.items() for pair in flat(inner, f"{name} {key}".strip())]
     if isinstance(value, list):
         if any(isinstance(item, Mapping | list) for item in value):
             return [pair for index, item in enumerate(value, 1) for pair in flat(item, f"{name} {index}")]
-        return [(name, ", ".join(map(str, value)) or "none")]
-    if value is None:
-        return [(name, "unknown")]
+        return [(name.replace("_", " "), ", ".join(map(figure, value)) or "none")]
     if name.endswith("_bytes") and isinstance(value, int):
-        return [
-            (
-                name.removesuffix("_bytes"),
-                f"{value / 1e9:,.1f} GB" if value > 1e9 else f"{value / 1e6:,.1f} MB",
-            )
-        ]
-    return [(name, f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value))]
+        text = f"{value / 1e9:,.1f} GB" if value > 1e9 else f"{value / 1e6:,.1f} MB"
+        return [(name.removesuffix("_bytes").replace("_", " "), text)]
+    return [(name.replace("_", " "), figure(value))]
+
+
+def figure(value: Any) -> str:
+    if value is None:
+        return "unknown"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

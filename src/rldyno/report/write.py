@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 POINT_BUDGET = 120_000
 # Beyond this many groups a group's charts are folded away until they are asked for.
 OPEN_GROUPS = 6
-MACHINE_FACTS = ("machine", "started_at", "resumed_at", "rldyno", "git_revision", "versions", "study_sha256")
+RUN_FACTS = ("started_at", "resumed_at", "rldyno", "git_revision", "versions", "study_sha256")
 
 
 def write_report(directory: Path, path: Path | None = None) -> Path:
@@ -76,9 +76,7 @@ def render(results: Results) -> str:
         proofs=page.proofs(results),
         failures=page.failures(results),
         absences=page.absences(groups),
-        machine=page.flat(
-            {name: results.manifest[name] for name in MACHINE_FACTS if name in results.manifest}
-        ),
+        machine=page.flat(machine_facts(results)),
         facts={contestant: page.flat(shown_facts(facts)) for contestant, facts in results.facts.items()},
         noise=noise(results),
         study=results.study,
@@ -126,6 +124,11 @@ def noise(results: Results) -> dict[str, float]:
         "worst cost of the probe, % of one core": done["probe_core_percent"].max(),
     }
     return {name: float(value) for name, value in figures.items() if isinstance(value, int | float)}
+
+
+def machine_facts(results: Results) -> dict[str, Any]:
+    manifest = results.manifest
+    return {**manifest.get("machine", {}), **{name: manifest[name] for name in RUN_FACTS if name in manifest}}
 
 
 def shown_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
