@@ -1,0 +1,419 @@
+"""TensorFlow 2: raw ops, variables and GradientTape.
+
+Not Keras: its layers go through a dispatch layer, and its Adam adds ε before the bias correction.
+The parameters live in one flat vector, so that gradients are one vector too and the optimiser is one kernel;
+the network reads per-layer copies, which reading does not copy again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from rldyno_rig.batches import BATCHES, A2cBatch, DqnBatch, PpoBatch, RainbowBatch
+from rldyno_rig.reference.losses import support
+from rldyno_rig.reference.optimiser import adam_scalars
+from rldyno_rig.spec import Network, Params, Spec, convolution_outputs, noise_shapes, parameter_shapes
+
+MODES = ("eager", "graph", "xla")
+INDEX_DTYPE = "int64"
+
+# TensorFlow fixes the size of its pools at the first operation.
+_THREADS = int(os.environ.get("OMP_NUM_THREADS", "0"))
+tf.config.threading.set_intra_op_parallelism_threads(int(os.environ.get("TF_NUM_INTRAOP_THREADS", _THREADS)))
+tf.config.threading.set_inter_op_parallelism_threads(int(os.environ.get("TF_NUM_INTEROP_THREADS", _THREADS)))
+tf.config.experimental.enable_tensor_float_32_execution(False)
+
+Tensors = Dict[str, Any]
+
+
+def facts() -> Dict[str, Any]:
+    gpus = tf.config.get_visible_devices("GPU")
+    details = tf.config.experimental.get_device_details(gpus[0]) if gpus else {}
+    return {
+        "versions": {"tensorflow": tf.__version__},
+        "device": details.get("device_name", "cuda") if gpus else "cpu",
+        "threads": {
+            "intra_op": tf.config.threading.get_intra_op_parallelism_threads(),
+            "inter_op": tf.config.threading.get_inter_op_parallelism_threads(),
+        },
+        "tf32": tf.config.experimental.tensor_float_32_execution_enabled(),
+        "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", "default"),
+        "transfer": "put",
+    }
+
+
+def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> Learner:
+    assert mode in MODES
+    gpus = tf.config.list_physical_devices("GPU")
+    if device == "cpu":
+        tf.config.set_visible_devices([], "GPU")
+    else:
+        assert gpus, "TensorFlow sees no GPU"
+        for gpu in gpus:
+            tf.config.experimental.set_memory_growth(gpu, True)
+    return Learner(spec, params, mode, dtype)
+
+
+class Learner:
+    def __init__(self, spec: Spec, params: Params, mode: str, dtype: str) -> None:
+        self.spec = spec
+        self.dtype = np.dtype(dtype)
+        self.shapes = parameter_shapes(spec.network)
+        size = sum(math.prod(shape) for shape in self.shapes.values())
+        self.flat, self.m, self.v = (tf.Variable(tf.zeros(size, dtype)) for _ in range(3))
+        self.weights = {name: tf.Variable(tf.zeros(shape, dtype)) for name, shape in self.shapes.items()}
+        self.target = {name: tf.Variable(tf.zeros(shape, dtype)) for name, shape in self.shapes.items()}
+        # The kernel computes 1 − β in the parameters' precision: 1 − 0.999 is off by 1e-5 in float32. So it
+        # is Adam with the rounded β, and gets the bias corrections of those.
+        self.rounded = dataclasses.replace(
+            spec.hyper,
+            adam_beta1=float(self.dtype.type(spec.hyper.adam_beta1)),
+            adam_beta2=float(self.dtype.type(spec.hyper.adam_beta2)),
+        )
+        # As tensors: a Python number or list is converted anew by every eager operation.
+        self.zero, self.beta1, self.beta2 = (
+            tf.constant(value, dtype) for value in (0.0, spec.hyper.adam_beta1, spec.hyper.adam_beta2)
+        )
+        self.sizes = tf.constant([math.prod(shape) for shape in self.shapes.values()])
+        self.split_shapes = [tf.constant(shape) for shape in self.shapes.values()]
+        self.vector = tf.constant([-1])
+        self._act = _callable(self._choose, mode)
+        self._update = _callable(self._learn, mode)
+        self._forward = _callable(self._heads, mode)
+        self._grads = _callable(self._gradients, mode)
+        zeros = {name: np.zeros(shape) for name, shape in self.shapes.items()}
+        self.load({"params": params, "target": params, "m": zeros, "v": zeros, "t": 0})
+
+    def put(self, *arrays: np.ndarray) -> Tuple[Any, ...]:
+        return tuple([tf.constant(array) for array in arrays])
+
+    def act(self, obs: Any, noise: Any = None) -> Tuple[np.ndarray, ...]:
+        outputs = self._act(obs) if noise is None else self._act(obs, noise)
+        return tuple([output.numpy() for output in outputs])
+
+    def update(self, batch: tuple, lr: float) -> Any:
+        self.t += 1
+        step, root = adam_scalars(self.rounded, self.t, lr)
+        return self._update(
+            *batch,
+            tf.constant(step / root, self.dtype),
+            tf.constant(self.spec.hyper.adam_eps / root, self.dtype),
+        )
+
+    def read(self, handle: Any) -> Tuple[float, Optional[np.ndarray]]:
+        return float(handle[0]), handle[1].numpy() if len(handle) > 1 else None
+
+    def sync_target(self) -> None:
+        for name, weight in self.weights.items():
+            self.target[name].assign(weight)
+
+    def drain(self) -> None:
+        if tf.config.get_visible_devices("GPU"):
+            tf.test.experimental.sync_devices()
+
+    def state(self) -> Dict[str, Any]:
+        m_scale, v_scale = self._moment_scales()
+        return {
+            "params": self._to_host(self.flat.numpy()),
+            "target": self._to_host(np.concatenate([w.numpy().ravel() for w in self.target.values()])),
+            "m": self._to_host(self.m.numpy() * self.dtype.type(m_scale)),
+            "v": self._to_host(self.v.numpy() * self.dtype.type(v_scale)),
+            "t": self.t,
+        }
+
+    def load(self, state: Dict[str, Any]) -> None:
+        self.t = state["t"]
+        m_scale, v_scale = self._moment_scales()
+        self.flat.assign(self._to_device(state["params"]))
+        self.m.assign(self._to_device(state["m"]) / self.dtype.type(m_scale))
+        self.v.assign(self._to_device(state["v"]) / self.dtype.type(v_scale))
+        for weights, values in ((self.weights, self.flat), (self.target, self._to_device(state["target"]))):
+            for weight, view in zip(weights.values(), self._views(values)):
+                weight.assign(view)
+
+    def forward(self, obs: np.ndarray, noise: Optional[np.ndarray]) -> Params:
+        outputs = self._forward(*self.put(obs) if noise is None else self.put(obs, noise))
+        names = [name for name, _, _ in self.spec.network.heads]
+        return {name: output.numpy() for name, output in zip(names, outputs)}
+
+    def grads(self, batch: tuple) -> Tuple[float, Params, Params]:
+        raw, clipped, loss = self._grads(*self.put(*batch))[:3]
+        return float(loss), self._to_host(raw.numpy()), self._to_host(clipped.numpy())
+
+    def _heads(self, obs: Any, noise: Any = None) -> Tuple[Any, ...]:
+        return tuple(_network(self.spec.network, self.weights, obs, noise).values())
+
+    def _choose(self, obs: Any, noise: Any = None) -> Tuple[Any, ...]:
+        network = self.spec.network
+        outputs = _network(network, self.weights, obs, noise if network.noisy else None)
+        if network.head == "q":
+            q = _q_values(network, outputs)
+            if network.atoms > 1:
+                q = tf.reduce_sum(tf.nn.softmax(q) * tf.constant(support(self.spec), self.dtype), 2)
+            return (tf.argmax(q, 1),)
+        action = tf.argmax(outputs["policy"] + noise, 1)
+        return action, _pick(tf.nn.log_softmax(outputs["policy"]), action), tf.squeeze(outputs["value"], 1)
+
+    def _learn(self, *args: Any) -> Tuple[Any, ...]:
+        *batch, step, eps = args
+        # Data-parallel workers average the flat gradient between these two.
+        _, clipped, *result = self._gradients(*batch)
+        # TensorFlow's fused Adam adds ε to the uncorrected root. With ε·√(1−β₂ᵗ) as its ε, the corrected
+        # step as its rate and no powers of its own it is torch's: step/root · m / (√v + ε/root).
+        tf.raw_ops.ResourceApplyAdam(
+            var=self.flat.handle,
+            m=self.m.handle,
+            v=self.v.handle,
+            beta1_power=self.zero,
+            beta2_power=self.zero,
+            lr=step,
+            beta1=self.beta1,
+            beta2=self.beta2,
+            epsilon=eps,
+            grad=clipped,
+        )
+        for weight, view in zip(self.weights.values(), self._views(self.flat)):
+            weight.assign(view)
+        return tuple(result)
+
+    def _gradients(self, *batch: Any) -> Tuple[Any, ...]:
+        """(flat gradient, flat clipped gradient, loss, priorities where the algorithm has them)."""
+        spec, hyper = self.spec, self.spec.hyper
+        named = BATCHES[spec.algorithm](*batch)
+        goal = _GOALS[spec.algorithm](spec, self.weights, self.target, named)
+        weights = list(self.weights.values())
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(weights)
+            loss, *priorities = _LOSSES[spec.algorithm](spec, self.weights, named, goal)
+        raw = tf.concat([tf.reshape(g, self.vector) for g in tape.gradient(loss, weights)], 0)
+        clipped = raw
+        if hyper.max_grad_norm:
+            norm = tf.sqrt(2 * tf.nn.l2_loss(raw))
+            clipped = raw * tf.minimum(tf.cast(1, raw.dtype), hyper.max_grad_norm / (norm + hyper.clip_eps))
+        return (raw, clipped, loss, *priorities)
+
+    def _views(self, flat: Any) -> List[Any]:
+        parts = tf.split(flat, self.sizes, num=len(self.shapes))
+        return [tf.reshape(part, shape) for part, shape in zip(parts, self.split_shapes)]
+
+    def _moment_scales(self) -> Tuple[float, float]:
+        """What turns moments under the rounded β into those under β; 1 in float64."""
+        hyper, t = self.spec.hyper, max(self.t, 1)
+        return (
+            (1 - hyper.adam_beta1**t) / (1 - self.rounded.adam_beta1**t),
+            (1 - hyper.adam_beta2**t) / (1 - self.rounded.adam_beta2**t),
+        )
+
+    def _to_device(self, arrays: Params) -> np.ndarray:
+        """Canonical arrays → flat vector, rows after a convolution reordered from (C, H, W) to (H, W, C)."""
+        parts = []
+        for name in self.shapes:
+            array = np.asarray(arrays[name])
+            if _follows_convolution(self.spec.network, name):
+                c, h, w = convolution_outputs(self.spec.network)[-1]
+                array = array.reshape(c, h, w, -1).transpose(1, 2, 0, 3)
+            parts.append(array.ravel())
+        return np.concatenate(parts).astype(self.dtype)
+
+    def _to_host(self, flat: np.ndarray) -> Params:
+        arrays, start = {}, 0
+        for name, shape in self.shapes.items():
+            array = flat[start : start + math.prod(shape)]
+            start += array.size
+            if _follows_convolution(self.spec.network, name):
+                c, h, w = convolution_outputs(self.spec.network)[-1]
+                array = array.reshape(h, w, c, -1).transpose(2, 0, 1, 3)
+            arrays[name] = array.reshape(shape).copy()
+        return arrays
+
+
+def _callable(body: Callable[..., Tuple[Any, ...]], mode: str) -> Callable[..., Sequence[Any]]:
+    """`body` as it is, or traced once for each number of rows (one, in a run)."""
+    if mode == "eager":
+        return body
+    traced: Dict[int, Callable[..., Sequence[Any]]] = {}
+
+    def call(*args: Any) -> Sequence[Any]:
+        rows = args[0].shape[0]
+        if rows not in traced:
+            traced[rows] = _trace(body, args, mode)
+        return traced[rows](*args)
+
+    return call
+
+
+def _trace(
+    body: Callable[..., Tuple[Any, ...]], args: Tuple[Any, ...], mode: str
+) -> Callable[..., Sequence[Any]]:
+    """The concrete function of `body`, called as the operation it is.
+
+    Calling it as a Python function binds and flattens its signature anew each time: 130 µs against 16. The
+    operation ignores jit_compile of the function it is given, so the compiled one is called from within.
+    """
+    inner = tf.function(body, jit_compile=True, autograph=False) if mode == "xla" else body
+    signature = [tf.TensorSpec(arg.shape, arg.dtype) for arg in args]
+
+    @tf.function(input_signature=signature, autograph=False)
+    def outer(*tensors: Any) -> Tuple[Any, ...]:
+        return inner(*tensors)
+
+    graph = outer.get_concrete_function()
+    captured, dtypes = graph.captured_inputs, [output.dtype for output in graph.outputs]
+    run = tf.raw_ops.StatefulPartitionedCall
+    return lambda *tensors: run(args=[*tensors, *captured], Tout=dtypes, f=graph)
+
+
+def _network(network: Network, weights: Tensors, obs: Any, noise: Any) -> Tensors:
+    """Raw head outputs."""
+    dtype = next(iter(weights.values())).dtype
+    vectors = _split_noise(network, noise)
+    if network.convolutions:
+        # On a CPU TensorFlow convolves NHWC alone; bytes are the cheapest to move.
+        obs = tf.transpose(obs, (0, 2, 3, 1))
+    obs = tf.cast(obs, dtype)
+    if network.observation_dtype == "uint8":
+        obs = obs / 255
+    activate = tf.nn.relu if network.activation == "relu" else tf.tanh
+    features = {}
+    for torso in network.torsos:
+        x = obs
+        for index, (_, _, stride) in enumerate(network.convolutions):
+            name = "{}.conv{}".format(torso, index)
+            x = tf.nn.conv2d(x, weights[name + ".w"], stride, "VALID")
+            x = activate(tf.nn.bias_add(x, weights[name + ".b"]))
+        if network.convolutions:
+            x = tf.reshape(x, (x.shape[0], -1))
+        for index in range(len(network.hidden)):
+            x = activate(_dense("{}.dense{}".format(torso, index), weights, x, vectors))
+        features[torso] = x
+    return {name: _dense(name, weights, features[torso], vectors) for name, torso, _ in network.heads}
+
+
+def _dense(name: str, weights: Tensors, x: Any, vectors: Tensors) -> Any:
+    """y = x·W + b; noisy: W + σ_W ∘ (ε_in ⊗ ε_out), b + σ_b ∘ ε_out."""
+    w, b = weights[name + ".w"], weights[name + ".b"]
+    if vectors:
+        into, out = vectors[name + ".in"], vectors[name + ".out"]
+        w = w + weights[name + ".w_sigma"] * (into[:, None] * out)
+        b = b + weights[name + ".b_sigma"] * out
+    return tf.nn.bias_add(tf.matmul(x, w), b)
+
+
+def _split_noise(network: Network, noise: Any) -> Tensors:
+    if noise is None:
+        return {}
+    shapes = noise_shapes(network)
+    vectors = dict(zip(shapes, tf.split(noise, [size for (size,) in shapes.values()])))
+    for name in vectors:
+        if name.endswith(".in") and _follows_convolution(network, name[:-2] + "w"):
+            image = tf.reshape(vectors[name], convolution_outputs(network)[-1])
+            vectors[name] = tf.reshape(tf.transpose(image, (1, 2, 0)), (-1,))
+    return vectors
+
+
+def _follows_convolution(network: Network, name: str) -> bool:
+    """Whether this is a matrix whose rows are the flattened features of the last convolution."""
+    layer, _, kind = name.rpartition(".")
+    if not network.convolutions or kind not in ("w", "w_sigma"):
+        return False
+    return layer.endswith(".dense0") or (not network.hidden and ".conv" not in layer)
+
+
+def _q_values(network: Network, outputs: Tensors) -> Any:
+    """[batch, actions] or, distributional, logits [batch, actions, atoms]. Dueling: Q = V + A − mean A."""
+
+    def shaped(x: Any, actions: int) -> Any:
+        return tf.reshape(x, (-1, actions, network.atoms)) if network.atoms > 1 else x
+
+    if not network.dueling:
+        return shaped(outputs["q"], network.actions)
+    advantage = shaped(outputs["advantage"], network.actions)
+    return shaped(outputs["value"], 1) + advantage - tf.reduce_mean(advantage, 1, keepdims=True)
+
+
+def _pick(values: Any, action: Any) -> Any:
+    """values[row, action of the row]. A product with one-hot rows: the gradient of a gather is a scatter."""
+    hot = tf.one_hot(action, values.shape[1], dtype=values.dtype)
+    return tf.reduce_sum(values * (hot if len(values.shape) == 2 else hot[:, :, None]), 1)
+
+
+def _dqn_goal(spec: Spec, weights: Tensors, target: Tensors, batch: DqnBatch) -> Any:
+    network = spec.network
+    q_next = _q_values(network, _network(network, target, batch.next_obs, None))
+    if spec.hyper.double:
+        chooser = _q_values(network, _network(network, weights, batch.next_obs, None))
+        return batch.reward + batch.discount * _pick(q_next, tf.argmax(chooser, 1))
+    return batch.reward + batch.discount * tf.reduce_max(q_next, 1)
+
+
+def _dqn_loss(spec: Spec, weights: Tensors, batch: DqnBatch, goal: Any) -> Tuple[Any, ...]:
+    delta = spec.hyper.huber_delta
+    q = _q_values(spec.network, _network(spec.network, weights, batch.obs, None))
+    difference = _pick(q, batch.action) - goal
+    small = tf.clip_by_value(difference, -delta, delta)
+    return (tf.reduce_mean(small * (difference - 0.5 * small)),)
+
+
+def _rainbow_goal(spec: Spec, weights: Tensors, target: Tensors, batch: RainbowBatch) -> Any:
+    network, hyper = spec.network, spec.hyper
+    _, on_next, on_target = tf.unstack(batch.noise)
+    z = tf.constant(support(spec), batch.reward.dtype)
+    logits = _q_values(network, _network(network, weights, batch.next_obs, on_next))
+    best = tf.argmax(tf.reduce_sum(tf.nn.softmax(logits) * z, 2), 1)
+    # Pick, then normalise: softmax of one action's atoms instead of all.
+    p = tf.nn.softmax(_pick(_q_values(network, _network(network, target, batch.next_obs, on_target)), best))
+    spacing = (hyper.v_max - hyper.v_min) / (hyper.atoms - 1)
+    moved = tf.clip_by_value(batch.reward[:, None] + batch.discount[:, None] * z, hyper.v_min, hyper.v_max)
+    position = (moved - hyper.v_min) / spacing
+    index = tf.range(hyper.atoms, dtype=z.dtype)
+    nearness = tf.nn.relu(1 - tf.abs(position[:, None, :] - index[:, None]))
+    return tf.linalg.matvec(nearness, p)
+
+
+def _rainbow_loss(spec: Spec, weights: Tensors, batch: RainbowBatch, goal: Any) -> Tuple[Any, ...]:
+    on_obs = tf.unstack(batch.noise)[0]
+    logits = _pick(_q_values(spec.network, _network(spec.network, weights, batch.obs, on_obs)), batch.action)
+    cross_entropy = tf.nn.softmax_cross_entropy_with_logits(goal, logits)
+    return tf.reduce_mean(batch.weight * cross_entropy), cross_entropy
+
+
+def _no_goal(spec: Spec, weights: Tensors, target: Tensors, batch: tuple) -> None:
+    return None
+
+
+def _a2c_loss(spec: Spec, weights: Tensors, batch: A2cBatch, goal: None) -> Tuple[Any, ...]:
+    outputs = _network(spec.network, weights, batch.obs, None)
+    log_p = tf.nn.log_softmax(outputs["policy"])
+    policy = -tf.reduce_mean(batch.advantage * _pick(log_p, batch.action))
+    squares = tf.square(tf.squeeze(outputs["value"], 1) - batch.ret)
+    return (policy + _value_and_entropy(spec, squares, log_p),)
+
+
+def _ppo_loss(spec: Spec, weights: Tensors, batch: PpoBatch, goal: None) -> Tuple[Any, ...]:
+    hyper, near = spec.hyper, spec.hyper.clip_range
+    outputs = _network(spec.network, weights, batch.obs, None)
+    log_p = tf.nn.log_softmax(outputs["policy"])
+    ratio = tf.exp(_pick(log_p, batch.action) - batch.log_prob)
+    clipped = tf.clip_by_value(ratio, 1 - near, 1 + near)
+    policy = -tf.reduce_mean(tf.minimum(ratio * batch.advantage, clipped * batch.advantage))
+    value = tf.squeeze(outputs["value"], 1)
+    squares = tf.square(value - batch.ret)
+    if hyper.value_clip:
+        kept = batch.value + tf.clip_by_value(value - batch.value, -near, near)
+        squares = tf.maximum(squares, tf.square(kept - batch.ret))
+    return (policy + _value_and_entropy(spec, squares, log_p),)
+
+
+def _value_and_entropy(spec: Spec, squares: Any, log_p: Any) -> Any:
+    entropy = -tf.reduce_mean(tf.reduce_sum(tf.exp(log_p) * log_p, 1))
+    return spec.hyper.value_coefficient * tf.reduce_mean(squares) - spec.hyper.entropy_coefficient * entropy
+
+
+_GOALS: Dict = {"dqn": _dqn_goal, "rainbow": _rainbow_goal, "a2c": _no_goal, "ppo": _no_goal}
+_LOSSES: Dict = {"dqn": _dqn_loss, "rainbow": _rainbow_loss, "a2c": _a2c_loss, "ppo": _ppo_loss}
