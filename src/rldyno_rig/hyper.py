@@ -64,6 +64,8 @@ class Dqn(Common):
     epsilon_end: float = 0.02
     epsilon_steps: int = 10_000
     """Environment steps over which ε falls linearly."""
+    n_step: int = 1
+    """Rewards summed before the bootstrap."""
     double: bool = False
     """Choose the next action with the online network, value it with the target network."""
     dueling: bool = False
@@ -150,7 +152,52 @@ Hyper = Union[Dqn, Rainbow, A2c, Ppo]
 ALGORITHMS: Dict[str, Type[Any]] = {"dqn": Dqn, "rainbow": Rainbow, "a2c": A2c, "ppo": Ppo}
 
 # Values tuned on numpy:eager to solve the task (docs/learning.md has the evidence).
-TUNED: Dict[Tuple[str, str], Dict[str, Any]] = {}
+TUNED: Dict[Tuple[str, str], Dict[str, Any]] = {
+    ("dqn", "MountainCar-v0"): {
+        "learning_rate": 1e-3,
+        "batch_size": 64,
+        "train_every": 1,
+        "target_sync": 250,
+        "epsilon_end": 0.01,
+        "double": True,
+        "max_grad_norm": 1.0,
+    },
+    ("rainbow", "CartPole-v1"): {
+        "learning_rate": 2e-3,
+        "learning_rate_end": 2e-3,
+        "batch_size": 32,
+        "hidden": (64, 64),
+        "target_sync": 100,
+        "capacity": 50_000,
+        "n_step": 5,
+        "noisy_sigma": 0.3,
+        "v_max": 100.0,
+    },
+    ("a2c", "CartPole-v1"): {
+        "environments": 16,
+        "rollout_steps": 8,
+        "learning_rate": 3e-3,
+        "learning_rate_end": 0.0,
+        "gae_lambda": 0.9,
+        "hidden": (64, 64),
+        "activation": "tanh",
+        "max_grad_norm": 0.5,
+        "normalise_advantage": False,
+    },
+    ("ppo", "CartPole-v1"): {
+        "environments": 8,
+        "rollout_steps": 32,
+        "learning_rate": 2e-3,
+        "learning_rate_end": 0.0,
+        "gae_lambda": 0.9,
+        "gamma": 0.98,
+        "epochs": 10,
+        "minibatches": 4,
+        "hidden": (64, 64),
+        "activation": "tanh",
+        "max_grad_norm": 0.5,
+    },
+}
 
 
 def defaults(algorithm: str, environment: str) -> Hyper:

@@ -9,6 +9,7 @@ from rldyno_rig.batches import DqnBatch
 from rldyno_rig.clock import ACT, ENVIRONMENT, OTHER, READ, STORE, TRANSFER, UPDATE
 from rldyno_rig.parts.episodes import Episodes
 from rldyno_rig.parts.exploration import epsilon_greedy
+from rldyno_rig.parts.n_step import NStep
 from rldyno_rig.parts.replay import Replay
 from rldyno_rig.parts.schedules import linear
 from rldyno_rig.schema import TRACED_STEPS
@@ -18,9 +19,10 @@ def train(job: Job) -> int:
     env, learner, recorder, hyper = job.env, job.learner, job.recorder, job.spec.hyper
     network, count = job.spec.network, job.env.count
     put, act, update, mark = learner.put, learner.act, learner.update, recorder.clock.mark
+    n_step = NStep(hyper.n_step, hyper.gamma, count) if hyper.n_step > 1 else None
     memory = Replay(
         hyper.capacity,
-        count,
+        count if n_step is None else 1,
         network.observation_shape,
         network.observation_dtype,
         job.dtype,
@@ -68,7 +70,11 @@ def train(job: Job) -> int:
         else:
             episodes.count(reward)
         mark(OTHER)
-        memory.add(obs, actions, reward, discount, final_obs)
+        if n_step is None:
+            memory.add(obs, actions, reward, discount, final_obs)
+        else:
+            for transition in n_step.push(obs, actions, reward, terminated, truncated, final_obs):
+                memory.add(*transition)
         obs = following
         mark(STORE)
 

@@ -80,7 +80,12 @@ def variants(algorithm: str, network: str) -> List[Any]:
     )
     changes: List[Any] = [("", {})]
     if algorithm == "dqn":
-        changes.append(("double dueling tanh: ", {"double": True, "dueling": True, "activation": "tanh"}))
+        changes.append(
+            (
+                "double dueling 3-step tanh: ",
+                {"double": True, "dueling": True, "n_step": 3, "activation": "tanh"},
+            )
+        )
     if algorithm == "rainbow":
         base = dataclasses.replace(base, atoms=11, v_min=-3.0, v_max=4.0)
         changes.append(("unclipped tanh: ", {"max_grad_norm": 0.0, "activation": "tanh"}))

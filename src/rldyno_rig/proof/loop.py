@@ -28,7 +28,7 @@ STEPS = 48
 def error(spec: Spec) -> float:
     """Worst error of what the loop of this algorithm put into its batches."""
     plain = _sized(spec)
-    check = {"dqn": _dqn, "rainbow": _rainbow, "a2c": _advantages, "ppo": _advantages}[spec.algorithm]
+    check = _advantages if spec.network.head == "actor_critic" else _transitions
     worst = max(check(plain, batch) for batch in collected(plain))
     if spec.network.head == "actor_critic":
         normalising = dataclasses.replace(plain.hyper, normalise_advantage=True)
@@ -136,17 +136,9 @@ def _sized(spec: Spec) -> Spec:
     return complete(spec.algorithm, hyper, Script.observation_shape, Script.observation_dtype, Script.actions)
 
 
-def _dqn(spec: Spec, batch: tuple) -> float:
-    return _transitions(spec, batch, 1)
-
-
-def _rainbow(spec: Spec, batch: tuple) -> float:
-    return _transitions(spec, batch, spec.hyper.n_step)
-
-
-def _transitions(spec: Spec, batch: tuple, n: int) -> float:
+def _transitions(spec: Spec, batch: tuple) -> float:
     """r = Σ γᵏ r_k over at most n steps of one episode; discount γᵏ, or 0 where it was terminated."""
-    gamma, worst = spec.hyper.gamma, 0.0
+    gamma, n, worst = spec.hyper.gamma, spec.hyper.n_step, 0.0
     for obs, _, reward, discount, next_obs in zip(*batch[:5]):
         env, time, episode = (int(x) for x in obs)
         expected_reward, weight = 0.0, 1.0
