@@ -251,7 +251,7 @@ def test_one_mistake_in_the_hyper_parameters(mistakes, hyper, expected) -> None:
 
 def test_v_min_below_v_max(mistakes) -> None:
     told = mistakes("[budget]\nsteps = 9\n[hyper.rainbow]\nv_min = 300\n", algorithms="'rainbow'")
-    assert told == ["8: hyper.rainbow.v_min: rainbow on CartPole-v1: v_min 300.0 is not below v_max 200.0"]
+    assert told == ["8: hyper.rainbow.v_min: rainbow on CartPole-v1: v_min 300.0 is not below v_max 100.0"]
 
 
 def test_all_mistakes_are_told_at_once_in_order(mistakes) -> None:
