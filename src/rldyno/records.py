@@ -156,20 +156,64 @@ def complete_lines(data: bytes) -> bytes:
 
 def read_csv(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     """The rows of a record file. A missing file has none, a torn last line is dropped, damage is told."""
+    frame, _, problems = read_csvs([path], columns)
+    if problems:
+        raise problems[0]
+    return frame
+
+
+def read_csvs(
+    paths: Sequence[Path], columns: Sequence[str], wanted: Sequence[str] | None = None
+) -> tuple[pl.DataFrame, list[int], list[Problem]]:
+    """The rows of many record files as one table, how many each file has, and which are damaged: they have none.
+
+    One parse of many small files is ten times faster than a parse of each.
+    """
     import polars as pl
 
+    bodies: list[bytes] = []
+    lengths: list[int] = []
+    problems: list[Problem] = []
+    for path in paths:
+        try:
+            body = _body(path, columns)
+        except Problem as problem:
+            problems.append(problem)
+            body = b""
+        bodies.append(body)
+        lengths.append(body.count(b"\n"))
     types = {name: pl.Float64 if is_real(name) else pl.Int64 for name in columns}
-    data = complete_lines(path.read_bytes()) if path.exists() else b""
-    if not data:
-        return pl.DataFrame(schema=types)
-    _check_header(path, data, columns)
-    lines = data.count(b"\n")
-    if data.count(b",") != lines * (len(columns) - 1):
-        raise _damaged_line(path, data, columns)
+    chosen = list(columns if wanted is None else wanted)
+    if not any(lengths):
+        return pl.DataFrame(schema={name: types[name] for name in chosen}), lengths, problems
     try:
-        return pl.read_csv(data, schema=types)
+        text = b"".join([",".join(columns).encode(), b"\n", *bodies])
+        return pl.read_csv(text, schema=types, columns=chosen), lengths, problems
     except pl.exceptions.PolarsError:
-        raise _damaged_line(path, data, columns) from None
+        found = [_damaged_line(path, body, columns) for path, body in zip(paths, bodies, strict=True)]
+        if not any(found):
+            raise
+        whole = [path for path, problem in zip(paths, found, strict=True) if problem is None]
+        frame, counts, _ = read_csvs(whole, columns, wanted)
+        rest = iter(counts)
+        lengths = [0 if problem else next(rest) for problem in found]
+        return frame, lengths, problems + [problem for problem in found if problem]
+
+
+def _body(path: Path, columns: Sequence[str]) -> bytes:
+    """The complete lines below the header, each with as many fields as there are columns."""
+    try:
+        with path.open("rb", buffering=0) as stream:
+            data = complete_lines(stream.readall())
+    except FileNotFoundError:
+        return b""
+    if not data:
+        return b""
+    _check_header(path, data, columns)
+    body = data[data.index(b"\n") + 1 :]
+    if body.count(b",") != body.count(b"\n") * (len(columns) - 1):
+        raise _damaged_line(path, body, columns) or Problem(f"{path} is damaged", code=1)
+    return body
 
 
 def _check_header(path: Path, data: bytes, columns: Sequence[str]) -> None:
@@ -182,18 +226,17 @@ def _check_header(path: Path, data: bytes, columns: Sequence[str]) -> None:
         )
 
 
-def _damaged_line(path: Path, data: bytes, columns: Sequence[str]) -> Problem:
-    number = next(
-        (n for n, line in enumerate(data.splitlines()[1:], start=2) if not _is_row(line, columns)),
-        data.count(b"\n"),
-    )
-    line = data.splitlines()[number - 1].decode(errors="replace")
-    return Problem(
-        f"{path}:{number}: damaged line",
-        detail=line[:200],
-        fix=f"delete {path.parent} and run the study again: only this trial is repeated",
-        code=1,
-    )
+def _damaged_line(path: Path, body: bytes, columns: Sequence[str]) -> Problem | None:
+    """The first line below the header that is no row; None when all are."""
+    for number, line in enumerate(body.splitlines(), start=2):
+        if not _is_row(line, columns):
+            return Problem(
+                f"{path}:{number}: damaged line",
+                detail=line.decode(errors="replace")[:200],
+                fix=f"delete {path.parent} and run the study again: only this trial is repeated",
+                code=1,
+            )
+    return None
 
 
 def _is_row(line: bytes, columns: Sequence[str]) -> bool:

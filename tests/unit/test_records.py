@@ -186,3 +186,26 @@ def test_log_tail_is_short_and_printable(tmp_path: Path) -> None:
 def test_not_a_results_directory(tmp_path: Path) -> None:
     with pytest.raises(Problem, match=r"is not a results directory"):
         records.Results(tmp_path).trial_ids()
+
+
+def test_many_files_in_one_read_keep_their_rows_apart(tmp_path: Path) -> None:
+    header = ",".join(COLUMNS)
+    width = len(COLUMNS) - 1
+    texts = {
+        "a": f"{header}\n1{',' * width}\n2{',' * width}\n",
+        "torn": f"{header}\n3{',' * width}\n4",
+        "short": f"{header}\n5\n",
+        "odd": f"{header}\nsix{',' * width}\n",
+        "z": f"{header}\n7{',' * width}\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    paths = [tmp_path / name for name in ("a", "missing", "torn", "short", "odd", "z")]
+    frame, lengths, problems = records.read_csvs(paths, COLUMNS, [COLUMNS[0]])
+    assert frame.columns == [COLUMNS[0]]
+    assert frame[COLUMNS[0]].to_list() == [1, 2, 3, 7]
+    assert lengths == [2, 0, 1, 0, 0, 1]
+    assert [problem.message.rpartition("/")[2] for problem in problems] == [
+        "short:2: damaged line",
+        "odd:2: damaged line",
+    ]
