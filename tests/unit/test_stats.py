@@ -30,7 +30,7 @@ def test_interquartile_mean_reduces_the_last_axis() -> None:
 
 @pytest.mark.parametrize(("degrees", "exact"), [(4, 2.776445), (9, 2.262157), (19, 2.093024), (99, 1.984217)])
 def test_t_quantile_agrees_with_the_printed_tables(degrees: int, exact: float) -> None:
-    assert bs.t_quantile(0.975, degrees) == pytest.approx(exact, rel=3e-3)
+    assert bs.t_quantile(0.975, degrees) == pytest.approx(exact, rel=1e-6)
 
 
 def test_single_run_has_no_interval_and_few_runs_say_so() -> None:
@@ -71,10 +71,10 @@ def test_ratio_of_a_group_to_half_of_itself() -> None:
 
 @pytest.mark.parametrize("draw", ["normal", "lognormal"])
 def test_nominal_95_percent_covers(draw: str) -> None:
-    """Means of 10 runs; standard error of the coverage estimate with 4,000 worlds is 0.4 %."""
+    """Means of 10 runs; standard error of the coverage estimate with 1,500 worlds is 0.6 %."""
     source = rng(3)
     hits = 0
-    for _ in range(4000):
+    for _ in range(1500):
         if draw == "normal":
             values, truth = source.normal(5, 1, 10), 5.0
         else:
@@ -83,7 +83,7 @@ def test_nominal_95_percent_covers(draw: str) -> None:
         assert estimate.low is not None
         assert estimate.high is not None
         hits += estimate.low <= truth <= estimate.high
-    assert 0.93 <= hits / 4000 <= 0.97
+    assert 0.93 <= hits / 1500 <= 0.97
 
 
 def test_ratio_of_equal_groups_covers_one() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rldyno.stats.distributions import NORMAL, t_quantile
 
 Floats = NDArray[np.float64]
 # Reduces the last axis.
@@ -71,25 +72,18 @@ def resampled(values: Floats, rng: np.random.Generator, statistic: Statistic) ->
     return statistic(values[index])
 
 
-def percentile_interval(resamples: Floats, n: int) -> tuple[float, float]:
+def percentile_interval(
+    resamples: Floats, n: int, degrees: int | None = None, level: float = LEVEL
+) -> tuple[float, float]:
     """Percentiles of the bootstrap distribution, moved outward for small n (Hesterberg 2015, sec. 4.3).
 
     Plain percentiles are too narrow by √((n−1)/n) and know no t distribution; the expanded tail is
-    α/2 = Φ(−√(n/(n−1)) · t), with t the 97.5 % point for n − 1 degrees of freedom.
+    α/2 = Φ(−√(n/(n−1)) · t), with t the 97.5 % point for n − 1 degrees of freedom (`degrees` where several
+    strata of n runs are averaged).
     """
-    tail = NormalDist().cdf(-math.sqrt(n / (n - 1)) * t_quantile((1 + LEVEL) / 2, n - 1))
+    t = t_quantile((1 + level) / 2, degrees or n - 1)
+    tail = NORMAL.cdf(-math.sqrt(n / (n - 1)) * t)
     # Order statistics instead of interpolation: a resample may be infinite (never reached).
     ordered = np.sort(resamples)
     skip = math.floor(tail * len(ordered))
     return float(ordered[skip]), float(ordered[-1 - skip])
-
-
-def t_quantile(probability: float, degrees: int) -> float:
-    """Student's t by its Cornish–Fisher expansion: within 0.3 % from 4 degrees of freedom on."""
-    z = NormalDist().inv_cdf(probability)
-    return (
-        z
-        + (z**3 + z) / (4 * degrees)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * degrees**3)
-    )
