@@ -77,6 +77,7 @@ TRIAL_COLUMNS: dict[str, tuple[type[pl.DataType], str]] = {
     "threshold_episodes": (pl.Int64, "episodes to the threshold"),
     "final_return": (pl.Float64, "mean return of the last 100 episodes"),
     "noise_score": (pl.Float64, "how disturbed the machine was; higher is worse"),
+    "calibration_ns": (pl.Int64, "time a fixed piece of work took right before the trial"),
     "probe_core_percent": (pl.Float64, "cost of watching, in percent of one core"),
     "certificate": (pl.String, "valid, stale, absent or failed"),
     "certificate_detail": (pl.String, "why the certificate is not valid"),
@@ -116,6 +117,8 @@ class Results:
     trials: pl.DataFrame
     facts: Mapping[str, Json]
     """facts.json of one trial per contestant."""
+    versions: Mapping[str, tuple[Mapping[str, str], ...]]
+    """The distinct sets of package versions, Python's included, that a contestant's trials ran with."""
     certificates: tuple[Certificate, ...]
     pending: tuple[str, ...]
     """Planned trials that have not ended, in the order of the plan."""
@@ -165,6 +168,7 @@ def load_results(directory: Path) -> Results:
     rows: list[Json] = []
     hypers: list[Json] = []
     facts_of: dict[str, Json] = {}
+    versions: dict[str, list[dict[str, str]]] = defaultdict(list)
     planned = paths.trial_ids()
     for trial in planned:
         home = paths.trial(trial)
@@ -176,6 +180,9 @@ def load_results(directory: Path) -> Results:
         row["certificate"], row["certificate_detail"] = certificate_state(asked, facts, by_key)
         if facts is not None:
             facts_of.setdefault(row["contestant"], facts)
+            ran_with = {"python": facts.get("python"), **(facts.get("versions") or {})}
+            if ran_with not in versions[row["contestant"]]:
+                versions[row["contestant"]].append(ran_with)
         rows.append(row)
         hypers.append(asked.get("hyper") or {})
 
@@ -194,6 +201,7 @@ def load_results(directory: Path) -> Results:
         manifest=manifest,
         trials=trials_frame(rows, hypers),
         facts=facts_of,
+        versions={name: tuple(found) for name, found in versions.items()},
         certificates=certificates,
         pending=tuple(trial for trial in planned if trial not in ended),
         unreadable=tuple(unreadable),
@@ -216,7 +224,8 @@ def trial_row(trial: str, asked: Json, outcome: Json | None) -> Json:
     row |= {name: outcome.get(name) for name in ("status", "reason", "message", "started_at", "log_tail")}
     row |= {name: outcome.get(name) for name in ("wall_s", "cpu_s", "peak_rss_bytes", "baseline_rss_bytes")}
     row["cpu_percent"] = over(times(outcome.get("cpu_s"), 100), outcome.get("wall_s"))
-    row["noise_score"] = (outcome.get("noise") or {}).get("score")
+    noise = outcome.get("noise") or {}
+    row["noise_score"], row["calibration_ns"] = noise.get("score"), noise.get("calibration_ns")
     row["probe_core_percent"] = (outcome.get("probe") or {}).get("core_percent")
     result = outcome.get("result")
     return row | result_row(result) if result else row
