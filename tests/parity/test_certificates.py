@@ -1,0 +1,60 @@
+"""Every contestant climbs the ladder, and a certificate dies with what it speaks of."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from closed_runs import CONTESTANTS
+
+from rldyno import certificates
+from rldyno.toolchains.resolve import Interpreter
+from rldyno_rig import identity
+
+
+@pytest.mark.parametrize("contestant", CONTESTANTS)
+def test_a_contestant_is_proven(contestant: str, interpreters: dict[str, Interpreter]) -> None:
+    proven = certificates.prove(certificates.every_subject([contestant], "cpu"), interpreters, lambda _: None)
+    assert len(proven) == 8
+    assert [certificates.sentence(made) for made in proven if not made["passed"]] == []
+
+
+@pytest.fixture
+def proven(
+    interpreters: dict[str, Interpreter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[certificates.Subject, Interpreter]:
+    """A fresh proof of one subject, filed where no other test looks."""
+    subject = certificates.Subject("numpy:eager", "dqn", "mlp", "cpu")
+    monkeypatch.setattr(certificates, "cache_dir", lambda: tmp_path)
+    assert certificates.find(subject, interpreters["numpy"]) is None
+    certificates.prove([subject], interpreters, lambda _: None)
+    made = certificates.find(subject, interpreters["numpy"])
+    assert made is not None
+    assert made["passed"]
+    return subject, interpreters["numpy"]
+
+
+@pytest.mark.parametrize("changed", ["backend_sha256", "reference_sha256"])
+def test_changed_code_has_no_certificate(
+    changed: str, proven: tuple[certificates.Subject, Interpreter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = identity.hashes
+    monkeypatch.setattr(identity, "hashes", lambda path: {**right(path), changed: "0" * 64})
+    assert certificates.find(*proven) is None
+
+
+def test_changed_versions_have_no_certificate(proven: tuple[certificates.Subject, Interpreter]) -> None:
+    subject, interpreter = proven
+    newer = dataclasses.replace(interpreter, versions={**interpreter.versions, "numpy": "99.0"})
+    assert certificates.find(subject, newer) is None
+    other_python = dataclasses.replace(interpreter, python="3.99.0")
+    assert certificates.find(subject, other_python) is None
+
+
+def test_a_rig_hash_follows_every_file(tmp_path: Path) -> None:
+    path = tmp_path / "x_.py"
+    path.write_text("a = 1")
+    before = identity.hashes(str(path))["backend_sha256"]
+    path.write_text("a = 2")
+    assert identity.hashes(str(path))["backend_sha256"] != before
