@@ -153,6 +153,18 @@ ALGORITHMS: Dict[str, Type[Any]] = {"dqn": Dqn, "rainbow": Rainbow, "a2c": A2c, 
 
 # Values tuned on numpy:eager to solve the task (docs/learning.md has the evidence).
 TUNED: Dict[Tuple[str, str], Dict[str, Any]] = {
+    ("dqn", "CartPole-v1"): {
+        "learning_rate": 1e-3,
+        "learning_rate_end": 1e-5,
+        "batch_size": 64,
+        "hidden": (128, 128),
+        "train_every": 4,
+        "target_sync": 250,
+        "n_step": 10,
+        "epsilon_steps": 5_000,
+        "epsilon_end": 0.01,
+        "double": True,
+    },
     ("dqn", "MountainCar-v0"): {
         "learning_rate": 1e-3,
         "batch_size": 64,
