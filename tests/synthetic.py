@@ -30,6 +30,8 @@ class Contestant:
     """done, or a failed reason for every trial; `some:<reason>` fails the first seed only."""
     learns: float = 1.0
     """Share of the seeds that reach the threshold."""
+    needs: float = 1.0
+    """How many times the usual number of steps it needs to learn."""
 
     @property
     def framework(self) -> str:
@@ -237,7 +239,7 @@ def write_trial(
     startup = [part * rng.lognormal(0, 0.05) for part in contestant.startup_s]
     start_s = sum(startup)
     learns = trial["seed"] < contestant.learns * shape.seeds
-    episodes = write_episodes(home, speed, start_s, learns, rng, shape)
+    episodes = write_episodes(home, speed, start_s, learns, contestant.needs, rng, shape)
     steps, count, end_s, reached, last_return = episodes
     train_s = end_s - start_s
     phases = np.array([0.12, 0.22, 0.08, 0.05, 0.43, 0.06, 0.04]) * rng.lognormal(0, 0.05, 7)
@@ -326,10 +328,16 @@ def write_failure(home: Path, trial: dict[str, Any], reason: str) -> None:
 
 
 def write_episodes(
-    home: Path, speed: float, start_s: float, learns: bool, rng: np.random.Generator, shape: Shape
+    home: Path,
+    speed: float,
+    start_s: float,
+    learns: bool,
+    needs: float,
+    rng: np.random.Generator,
+    shape: Shape,
 ) -> tuple[int, int, float, bool, float]:
     """Logistic learning, stopped at the threshold: (steps, episodes, end, reached, final return)."""
-    midpoint = shape.steps * rng.uniform(0.12, 0.18)
+    midpoint = needs * shape.steps * rng.uniform(0.12, 0.18)
     ceiling = 500.0 if learns else 300.0
     rows: list[str] = []
     returns: list[float] = []

@@ -119,6 +119,8 @@ class Results:
     """facts.json of one trial per contestant."""
     versions: Mapping[str, tuple[Mapping[str, str], ...]]
     """The distinct sets of package versions, Python's included, that a contestant's trials ran with."""
+    hypers: Mapping[str, Json]
+    """Trial → all its hyper-parameters; those that vary are columns of `trials` too."""
     certificates: tuple[Certificate, ...]
     pending: tuple[str, ...]
     """Planned trials that have not ended, in the order of the plan."""
@@ -201,6 +203,7 @@ def load_results(directory: Path) -> Results:
         manifest=manifest,
         trials=trials_frame(rows, hypers),
         facts=facts_of,
+        hypers={row["trial"]: values for row, values in zip(rows, hypers, strict=True)},
         versions={name: tuple(found) for name, found in versions.items()},
         certificates=certificates,
         pending=tuple(trial for trial in planned if trial not in ended),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from rldyno.answers.numbers import factor, interval, number
 from rldyno.answers.table import THRESHOLD, Group, Row
+from rldyno.stats.equivalence import ALPHA, UNDECIDED
 
 
 def headline(groups: Sequence[Group]) -> str:
@@ -38,7 +39,7 @@ def headline(groups: Sequence[Group]) -> str:
 
 def sentence(group: Group) -> str:
     """The answer for one group: who won, by how much, how sure; then who is not ranked and why."""
-    return " ".join(filter(None, [verdict(group), laggards(group), unranked(group)]))
+    return " ".join(filter(None, [verdict(group), laggards(group), unranked(group), unproven(group)]))
 
 
 def verdict(group: Group) -> str:
@@ -81,7 +82,7 @@ def doubts(group: Group) -> str:
     second = group.ranked[1] if len(group.ranked) > 1 else None
     seeds = min(row.done for row in group.ranked[:2])
     if second is not None and seeds > 1 and not separated(group):
-        doubt.append(f"the lead over `{second.contestant}` may be chance")
+        doubt.append(f"the lead over `{second.contestant}` may be chance{seeds_words(second, group)}")
     if seeds == 1:
         doubt.append("one seed shows no spread")
     elif figure.estimate.too_few or (second is not None and seeds < best.done):
@@ -109,6 +110,24 @@ def unranked(group: Group) -> str | None:
     return f"Not ranked: {named}."
 
 
+def unproven(group: Group) -> str | None:
+    """Ranked contestants that have too few seeds to show that they learn like the reference."""
+    open_still = [row for row in group.ranked if row.parity is not None and row.parity.state == UNDECIDED]
+    if not open_still:
+        return None
+    names = ", ".join(f"`{row.contestant}`" for row in open_still)
+    reference = next(row.parity.reference for row in open_still if row.parity is not None)
+    verb = "learns" if len(open_still) == 1 else "learn"
+    return f"Not shown yet, for want of seeds: that {names} {verb} like `{reference}`."
+
+
+def seeds_words(second: Row, group: Group) -> str:
+    figure = second.figures.get(group.primary.name)
+    if figure is None or figure.more_seeds is None:
+        return ""
+    return f" (about {figure.more_seeds} more seed{'' if figure.more_seeds == 1 else 's'} would tell)"
+
+
 def winner(group: Group) -> Row | None:
     for row in group.ranked[:1]:
         figure = row.figures.get(group.primary.name)
@@ -118,11 +137,12 @@ def winner(group: Group) -> Row | None:
 
 
 def separated(group: Group) -> bool:
-    """Whether the interval of the ratio between the first two excludes 1."""
+    """Whether the interval of the ratio between the first two excludes 1, and chance, corrected, is ≤ 5 %."""
     figure = group.ranked[1].figures.get(group.primary.name)
     if figure is None or figure.ratio is None:
         return True
-    return figure.ratio.low is not None and figure.ratio.low > 1
+    beyond_chance = figure.chance is None or figure.chance <= ALPHA
+    return beyond_chance and figure.ratio.low is not None and figure.ratio.low > 1
 
 
 def resolved(group: Group) -> bool:

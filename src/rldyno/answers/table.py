@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from rldyno.answers.leads import chances, seeds_missing
+from rldyno.answers.parity import Parity, group_parity
 from rldyno.results import ABSENT, FAILED, STALE, VALID, Results
 from rldyno.stats.bootstrap import Estimate, Floats, bootstrap, ratio
 from rldyno.stats.censored import stack, time_ratio, time_to_event
+from rldyno.stats.equivalence import ALPHA, DIFFERENT
 
 ALGORITHM_NAMES = {"dqn": "DQN", "rainbow": "Rainbow", "a2c": "A2C", "ppo": "PPO"}
 # The same results give the same intervals.
@@ -46,6 +49,10 @@ class Figure:
     ratio: Estimate | None = None
     best: bool = False
     note: str | None = None
+    chance: float | None = None
+    """How easily chance alone parts it from the best: p, corrected for all pairs of the group (Holm)."""
+    more_seeds: int | None = None
+    """Where that is above 5 %: seeds that would probably tell them apart; None where that is hopeless."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,8 @@ class Row:
     failure: str | None
     """Message of the first failed trial."""
     figures: dict[str, Figure]
+    parity: Parity | None = None
+    """How it learns beside the others; None where nothing certified has run to hold it against."""
 
     @property
     def certified(self) -> bool:
@@ -80,6 +89,8 @@ class Row:
             return "no trial has ended yet"
         if not self.certified:
             return f"{CERTIFICATE_WORDS[self.certificate]}: {self.certificate_detail}"
+        if self.parity is not None and self.parity.state == DIFFERENT:
+            return f"learns unlike {self.parity.reference}: {self.parity.detail}"
         return None
 
 
@@ -137,17 +148,23 @@ def compare(results: Results) -> tuple[Group, ...]:
     parts = results.trials.partition_by(axes, as_dict=True, maintain_order=True)
     rng = np.random.default_rng(SEED)
     return tuple(
-        compare_group(dict(zip(axes, key, strict=True)), varying, trials, rng)
+        compare_group(results, dict(zip(axes, key, strict=True)), varying, trials, rng)
         for key, trials in parts.items()
     )
 
 
 def compare_group(
-    axes: dict[str, Any], varying: Sequence[str], trials: pl.DataFrame, rng: np.random.Generator
+    results: Results,
+    axes: dict[str, Any],
+    varying: Sequence[str],
+    trials: pl.DataFrame,
+    rng: np.random.Generator,
 ) -> Group:
     parts = trials.partition_by("contestant", as_dict=True, maintain_order=True)
     runs = {name: frame.filter(pl.col("status") == "done") for (name,), frame in parts.items()}
     rows = [contestant_row(frame, runs[name], rng) for (name,), frame in parts.items()]
+    parity = group_parity(results, runs, {row.contestant for row in rows if row.unranked is None})
+    rows = [replace(row, parity=parity.get(row.contestant)) for row in rows]
     group = Group(
         axes=axes,
         setting=setting_label(axes, varying),
@@ -216,21 +233,33 @@ def with_ratios(
     best = min(candidates, key=lambda row: badness(row, metric), default=None)
     if best is None or not math.isfinite(badness(best, metric)):
         return rows
-    return [
-        with_figure(
-            row, metric, against(runs[row.contestant], runs[best.contestant], metric, rng), row is best
+    values = {row.contestant: run_values(runs[row.contestant], metric) for row in candidates}
+    chance = chances(values)
+    compared = {}
+    for row in candidates:
+        figure = row.figures[metric.name]
+        if row is best:
+            compared[row.contestant] = replace(figure, ratio=Estimate(1.0, None, None, row.done), best=True)
+            continue
+        p = chance.get(frozenset((row.contestant, best.contestant)))
+        open_still = p is not None and p > ALPHA
+        compared[row.contestant] = replace(
+            figure,
+            ratio=against(runs[row.contestant], runs[best.contestant], metric, rng),
+            chance=p,
+            more_seeds=seeds_missing(values[row.contestant], values[best.contestant]) if open_still else None,
         )
-        if row in candidates
+    return [
+        replace(row, figures={**row.figures, metric.name: compared[row.contestant]})
+        if row.contestant in compared
         else row
         for row in rows
     ]
 
 
-def with_figure(row: Row, metric: Metric, ratio_to_best: Estimate | None, best: bool) -> Row:
-    if best:
-        ratio_to_best = Estimate(1.0, None, None, row.done)
-    figure = replace(row.figures[metric.name], ratio=ratio_to_best, best=best)
-    return replace(row, figures={**row.figures, metric.name: figure})
+def run_values(done: pl.DataFrame, metric: Metric) -> Floats:
+    """Values of the runs; for the threshold rows of (time, reached)."""
+    return stack(*threshold_times(done)) if metric is THRESHOLD else metric_values(done, metric)
 
 
 def against(

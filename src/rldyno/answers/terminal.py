@@ -14,6 +14,7 @@ from rldyno.answers.numbers import bounds, factor, number
 from rldyno.answers.sentence import headline, sentence
 from rldyno.answers.table import Figure, Group, Metric, Row, compare
 from rldyno.results import ABSENT, FAILED, STALE, Results, load_results
+from rldyno.stats.equivalence import DIFFERENT
 
 # More groups than this are left to the report.
 GROUPS_SHOWN = 12
@@ -40,7 +41,7 @@ def print_answer(directory: Path, console: Console) -> None:
 
 LEGEND = Text(
     "Below each figure: its 95 % interval over seeds. 3.2×: that many times worse than the best. "
-    "✓ certified, ✗ not: shown, but not ranked.",
+    "✓ certified; ✗ not certified or learning differently: shown, but not ranked.",
     "dim",
 )
 
@@ -85,9 +86,12 @@ def longest_word(*texts: Text) -> int:
 
 
 def contestant_cell(row: Row) -> Text:
-    mark = Text("✓ ", "green") if row.certified else Text("✗ ", "red")
+    unlike = row.parity is not None and row.parity.state == DIFFERENT
+    mark = Text("✓ ", "green") if row.certified and not unlike else Text("✗ ", "red")
     text = mark + Text(row.contestant)
-    return text if row.certified else text + Text(f"\n  {SHORT[row.certificate]}", "red")
+    if not row.certified:
+        return text + Text(f"\n  {SHORT[row.certificate]}", "red")
+    return text + Text("\n  learns unlike others", "red") if unlike else text
 
 
 def cell(row: Row, metric: Metric, roomy: bool) -> Text:

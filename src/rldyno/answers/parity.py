@@ -1,0 +1,218 @@
+"""Learning parity: contestants of one task must learn alike, or their speeds compare different things."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from rldyno import records
+from rldyno.answers.numbers import factor, number
+from rldyno.results import Results
+from rldyno.stats.bootstrap import Floats
+from rldyno.stats.censored import stack, survival_median
+from rldyno.stats.equivalence import DIFFERENT, EQUAL, UNDECIDED, Equivalence, censored_equivalence, tost
+from rldyno.stats.power import runs_to_show_equal
+from rldyno.stats.significance import holm, paired_difference
+from rldyno_rig import schema
+
+REFERENCE = "reference"
+# Equal means: within this factor of the reference's steps to the threshold. Seeds of one and the same program
+# already spread by a factor of 1.3 and more, so that a tighter margin would need dozens of seeds.
+STEPS_MARGIN = 1.5
+# Equal also means: areas under the return curve within a tenth of the range the returns span.
+AREA_MARGIN = 0.1
+FEWEST_SEEDS = 3
+
+
+@dataclass(frozen=True)
+class Parity:
+    """How a contestant learns beside the reference contestant of its group."""
+
+    state: str
+    """reference, equal, different or undecided."""
+    reference: str
+    detail: str
+    """The effect with its 90 % interval, in words."""
+    steps: Equivalence | None = None
+    """On log(steps to the threshold / the reference's)."""
+    area: Equivalence | None = None
+    """On the mean return over the first steps, as a share of the range of returns, less the reference's."""
+    more_seeds: int | None = None
+    """Seeds that would probably show it equal, beyond those it has; None where more would not help."""
+
+
+def group_parity(
+    results: Results, runs: Mapping[str, pl.DataFrame], certified: Collection[str]
+) -> dict[str, Parity]:
+    """Each contestant that ran against the reference: numpy:eager, else the certified one in the middle.
+
+    Empty when nothing certified has run. "Different" is corrected (Holm) for the contestants and measures of
+    the group, so that in 95 % of the groups no contestant is called different that is not.
+    """
+    ran = {name: done for name, done in runs.items() if len(done)}
+    areas = return_areas(results, ran)
+    reference = choose_reference({name: ran[name] for name in ran if name in certified})
+    if reference is None:
+        return {}
+    found = {
+        name: measures(done, ran[reference], areas.get(name, {}), areas.get(reference, {}))
+        for name, done in ran.items()
+        if name != reference
+    }
+    family = [(name, measure) for name, pair in found.items() for measure in pair]
+    corrected = dict(
+        zip(family, holm([found[name][measure].p_different for name, measure in family]), strict=True)
+    )
+    parities = {reference: Parity(REFERENCE, reference, "the others are held against it")}
+    for name, pair in found.items():
+        states = {measure: test.state(corrected[name, measure]) for measure, test in pair.items()}
+        parities[name] = judged(reference, ran[name], ran[reference], pair, states)
+    return parities
+
+
+def choose_reference(ran: Mapping[str, pl.DataFrame]) -> str | None:
+    if "numpy:eager" in ran or not ran:
+        return "numpy:eager" if ran else None
+    order = sorted(ran, key=lambda name: (middle_steps(ran[name]), name))
+    return order[(len(order) - 1) // 2]
+
+
+def middle_steps(done: pl.DataFrame) -> float:
+    runs = threshold_steps(done)
+    return float(survival_median(runs)) if len(runs) else math.inf
+
+
+def threshold_steps(done: pl.DataFrame) -> Floats:
+    """Rows of (steps to the threshold, 1) or (steps of the whole run, 0 where it was not reached)."""
+    known = done.filter(pl.col("threshold_reached").is_not_null())
+    known = known.with_columns(at=pl.coalesce("threshold_steps", "steps")).drop_nulls("at")
+    return stack(known["at"].to_numpy(), known["threshold_reached"].to_numpy())
+
+
+def measures(
+    done: pl.DataFrame, reference: pl.DataFrame, areas: Mapping[int, float], base: Mapping[int, float]
+) -> dict[str, Equivalence]:
+    """The tests that the runs allow: `steps` with a threshold, `area` where episodes ended."""
+    tests = {}
+    steps = steps_test(done, reference)
+    if steps is not None:
+        tests["steps"] = steps
+    seeds = sorted(areas.keys() & base.keys())
+    if len(seeds) >= FEWEST_SEEDS:
+        pairs = np.array([(areas[seed], base[seed]) for seed in seeds])
+        tests["area"] = tost(paired_difference(pairs[:, 0], pairs[:, 1]), AREA_MARGIN, len(seeds))
+    return tests
+
+
+def steps_test(done: pl.DataFrame, reference: pl.DataFrame) -> Equivalence | None:
+    """Seed by seed where every run got there, since runs of one seed begin alike; else with censoring."""
+    mine, theirs = threshold_steps(done), threshold_steps(reference)
+    if min(len(mine), len(theirs)) < FEWEST_SEEDS:
+        return None
+    both = done.join(reference, on="seed").drop_nulls(["threshold_steps", "threshold_steps_right"])
+    if mine[:, 1].all() and theirs[:, 1].all() and len(both) >= FEWEST_SEEDS:
+        logs = both.select(pl.col("threshold_steps", "threshold_steps_right").log()).to_numpy()
+        return tost(paired_difference(logs[:, 0], logs[:, 1]), math.log(STEPS_MARGIN), len(both))
+    return censored_equivalence(mine, theirs, math.log(STEPS_MARGIN))
+
+
+def judged(
+    reference: str,
+    done: pl.DataFrame,
+    base: pl.DataFrame,
+    tests: Mapping[str, Equivalence],
+    states: Mapping[str, str],
+) -> Parity:
+    words = {
+        "steps": lambda test: steps_words(test, done, base),
+        "area": area_words,
+    }
+    decisive = [name for name, state in states.items() if state == DIFFERENT] or list(tests)
+    effect = "; ".join(words[name](tests[name]) for name in decisive)
+    state = overall(list(states.values()))
+    if not tests:
+        effect = f"fewer than {FEWEST_SEEDS} seeds to compare"
+    return Parity(
+        state=state,
+        reference=reference,
+        detail=effect,
+        steps=tests.get("steps"),
+        area=tests.get("area"),
+        more_seeds=seeds_missing(tests, states) if state == UNDECIDED else None,
+    )
+
+
+def overall(states: list[str]) -> str:
+    if DIFFERENT in states:
+        return DIFFERENT
+    return EQUAL if states and set(states) == {EQUAL} else UNDECIDED
+
+
+def seeds_missing(tests: Mapping[str, Equivalence], states: Mapping[str, str]) -> int | None:
+    """None when the effect seen so far is not within the margin: then seeds alone will not show it equal."""
+    wanted = []
+    for name, test in tests.items():
+        if states[name] == UNDECIDED:
+            needed = runs_to_show_equal(test.difference, test.margin, test.spread)
+            if needed is None:
+                return None
+            wanted.append(max(1, needed - test.n))
+    return max(wanted, default=None)
+
+
+def steps_words(test: Equivalence, done: pl.DataFrame, base: pl.DataFrame) -> str:
+    if math.isnan(test.difference):
+        mine, theirs = threshold_steps(done), threshold_steps(base)
+        return (
+            f"{int(mine[:, 1].sum())} of {len(mine)} runs reached the threshold, "
+            f"{int(theirs[:, 1].sum())} of {len(theirs)} of the reference"
+        )
+    low, high = number(math.exp(test.low), 2), number(math.exp(test.high), 2)
+    return f"{factor(math.exp(test.difference))} the steps to the threshold [{low}, {high}]"
+
+
+def area_words(test: Equivalence) -> str:
+    shift, low, high = (f"{100 * value:+.0f}" for value in (test.difference, test.low, test.high))
+    return f"area under the return curve {shift} points of 100 [{low}, {high}]"
+
+
+# --- area under the return curve ----------------------------------------------------------------------------
+
+
+def return_areas(results: Results, ran: Mapping[str, pl.DataFrame]) -> dict[str, dict[int, float]]:
+    """contestant → seed → mean return over the first steps: those that every run of the group has taken.
+
+    Scaled so that the 5th and 95th percentiles of all the group's returns are 0 and 1.
+    """
+    every = pl.concat(list(ran.values())) if ran else pl.DataFrame()
+    if not len(every) or every["steps"].null_count():
+        return {}
+    horizon = int(every["steps"].min())  # type: ignore[arg-type]
+    paths = [
+        records.Results(results.directory).trial(trial) / schema.EPISODES_FILE for trial in every["trial"]
+    ]
+    frame, lengths, _ = records.read_csvs(paths, schema.EPISODE_COLUMNS, ("step", "return"))
+    steps, returns = frame["step"].to_numpy(), frame["return"].to_numpy()
+    if not len(returns):
+        return {}
+    low, high = np.quantile(returns, [0.05, 0.95])
+    if not high > low:
+        return {}
+    areas: dict[str, dict[int, float]] = {}
+    ends = np.cumsum(lengths)
+    for row, end, length in zip(every.iter_rows(named=True), ends, lengths, strict=True):
+        if length:
+            mean = mean_return(steps[end - length : end], returns[end - length : end], horizon)
+            areas.setdefault(row["contestant"], {})[row["seed"]] = (mean - low) / (high - low)
+    return areas
+
+
+def mean_return(steps: Floats, returns: Floats, horizon: int) -> float:
+    """Mean over steps 1 … horizon of the return of the episode that ends next."""
+    until = np.minimum(steps, horizon)
+    weights = np.diff(until, prepend=0)
+    return float((weights * returns).sum() / weights.sum())

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from rldyno.answers.divergence import divergences, first_divergence
+from rldyno.answers.leads import chances
+from rldyno.answers.parity import REFERENCE, Parity, choose_reference, mean_return, steps_test
+from rldyno.answers.sentence import sentence
+from rldyno.answers.table import Group, compare
+from rldyno.results import load_results
+from rldyno.stats.equivalence import DIFFERENT, EQUAL, UNDECIDED
+from synthetic import NUMPY, TORCH, Contestant, Shape, write_results
+
+SLOW_LEARNER = Contestant("jax:jit", 9000, needs=2.5)
+
+
+def group_of(path: Path, *contestants: Contestant, seeds: int = 6, **shape: object) -> Group:
+    root = write_results(
+        path,
+        Shape(contestants=contestants, algorithms=["dqn"], seeds=seeds, **shape),  # type: ignore[arg-type]
+    )
+    (group,) = compare(load_results(root))
+    return group
+
+
+def parity_of(group: Group, contestant: str) -> Parity:
+    parity = next(row.parity for row in group.rows if row.contestant == contestant)
+    assert parity is not None
+    return parity
+
+
+def runs(steps: list[int], reached: list[bool] | None = None) -> pl.DataFrame:
+    reached = reached or [True] * len(steps)
+    return pl.DataFrame(
+        {
+            "seed": range(len(steps)),
+            "threshold_reached": reached,
+            "threshold_steps": [at if hit else None for at, hit in zip(steps, reached, strict=True)],
+            "steps": steps,
+        }
+    )
+
+
+def test_contestants_that_learn_alike_are_equal(tmp_path: Path) -> None:
+    group = group_of(tmp_path / "r", NUMPY, TORCH, seeds=8)
+    assert parity_of(group, "numpy:eager").state == REFERENCE
+    parity = parity_of(group, "torch:eager")
+    assert parity.state == EQUAL
+    assert parity.steps is not None
+    assert -math.log(1.5) < parity.steps.low < parity.steps.high < math.log(1.5)
+
+
+def test_a_contestant_that_learns_differently_is_shown_marked_and_not_ranked(tmp_path: Path) -> None:
+    group = group_of(tmp_path / "r", NUMPY, TORCH, SLOW_LEARNER, stop_return=475.0, steps=60_000)
+    parity = parity_of(group, "jax:jit")
+    assert parity.state == DIFFERENT
+    assert parity.steps is not None
+    assert math.exp(parity.steps.difference) == pytest.approx(2.5, rel=0.25)
+    assert [row.contestant for row in group.ranked] == ["numpy:eager", "torch:eager"]
+    shown = next(row for row in group.rows if row.contestant == "jax:jit")
+    assert shown.certified
+    assert shown.figures["throughput"].ratio is None
+    said = sentence(group)
+    assert "Not ranked: `jax:jit` (learns unlike numpy:eager: 1.9× the steps to the threshold [" in said
+
+
+def test_too_few_seeds_are_said_and_exclude_nobody(tmp_path: Path) -> None:
+    group = group_of(tmp_path / "r", NUMPY, TORCH, seeds=2)
+    assert parity_of(group, "torch:eager").state == UNDECIDED
+    assert len(group.ranked) == 2
+    assert "Not shown yet, for want of seeds: that `torch:eager` learns like `numpy:eager`." in sentence(
+        group
+    )
+
+
+def test_without_anything_certified_there_is_no_parity(tmp_path: Path) -> None:
+    bare = [replace(contestant, certificate="absent") for contestant in (NUMPY, TORCH)]
+    assert all(row.parity is None for row in group_of(tmp_path / "r", *bare).rows)
+
+
+def test_the_uncertified_is_never_the_reference(tmp_path: Path) -> None:
+    group = group_of(tmp_path / "r", replace(NUMPY, certificate="failed"), TORCH)
+    assert parity_of(group, "numpy:eager").reference == "torch:eager"
+
+
+def test_reference_is_numpy_or_the_one_in_the_middle() -> None:
+    early, middle, late = runs([10, 11, 12]), runs([20, 21, 22]), runs([90, 91, 92])
+    assert choose_reference({"a": late, "b": early, "c": middle}) == "c"
+    assert choose_reference({"a": late, "numpy:eager": early}) == "numpy:eager"
+    assert choose_reference({"a": late, "b": early}) == "b"
+    assert choose_reference({}) is None
+
+
+def test_runs_of_one_seed_are_compared_with_each_other() -> None:
+    """Seeds differ tenfold, but each is matched exactly: pairs show it, two heaps of runs would not."""
+    spread = [1_000, 3_000, 10_000, 30_000, 100_000]
+    test = steps_test(runs(spread), runs([int(steps * 1.01) for steps in spread]))
+    assert test is not None
+    assert test.state() == EQUAL
+
+
+def test_censored_runs_are_kept() -> None:
+    mixed = steps_test(
+        runs([2_000, 2_200, 9_000, 9_000, 1_900], [True, True, False, False, True]), runs([2_000] * 5)
+    )
+    assert mixed is not None
+    # Dropping the two that never got there would give a ratio of 1.
+    assert math.exp(mixed.difference) > 1.3
+    assert mixed.state() == UNDECIDED
+
+
+def test_mean_return_by_hand() -> None:
+    # Steps 1–10 belong to the first episode, 11–20 to the second, of which the horizon cuts five off.
+    assert mean_return(np.array([10, 20, 40]), np.array([1.0, 4.0, 9.0]), 15) == pytest.approx(30 / 15)
+
+
+def test_negative_returns_have_areas_too(tmp_path: Path) -> None:
+    group = group_of(tmp_path / "r", NUMPY, TORCH, stop_return=None)
+    parity = parity_of(group, "torch:eager")
+    assert parity.steps is None
+    assert parity.area is not None
+    assert abs(parity.area.difference) < 0.1
+
+
+def test_equal_learners_are_rarely_called_different() -> None:
+    """60 groups of four equal contestants, five seeds each."""
+    source = np.random.default_rng(0)
+    alarms = 0
+    for _ in range(60):
+        base = runs(source.lognormal(8, 0.4, 5).astype(int).tolist())
+        tests = [steps_test(runs(source.lognormal(8, 0.4, 5).astype(int).tolist()), base) for _ in range(3)]
+        alarms += any(test is not None and 3 * test.p_different <= 0.05 for test in tests)
+    assert alarms / 60 <= 0.05
+
+
+def test_chances_are_corrected_for_all_pairs() -> None:
+    source = np.random.default_rng(1)
+    values = {name: source.lognormal(mean, 0.05, 5) for name, mean in (("a", 0), ("b", 0), ("c", 1))}
+    found = chances(values)
+    assert found[frozenset("ac")] < 0.001
+    assert found[frozenset("ab")] > 0.05
+    assert chances({"a": np.array([1.0]), "b": np.array([2.0, 3.0])}) == {}
+
+
+def test_first_divergence_by_hand() -> None:
+    assert first_divergence(np.array([0, 1, 1, 0]), np.array([0, 1, 0, 0])) == 3
+    assert first_divergence(np.array([0, 1, 1]), np.array([0, 1])) is None
+
+
+def test_divergence_names_the_step_seed_by_seed(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", Shape(contestants=[NUMPY, TORCH], algorithms=["dqn"], seeds=3))
+    results = load_results(root)
+    for trial, contestant, seed in results.trials.select("trial", "contestant", "seed").iter_rows():
+        actions = [0, 1] * 50
+        if contestant == "torch:eager" and seed < 2:
+            actions[40 * (seed + 1)] ^= 1
+        path = root / "trials" / trial / "actions.csv"
+        path.write_text("\n".join(map(str, actions)) + "\n0")  # the last line is torn
+    (found,) = divergences(results, results.trials, "numpy:eager")
+    assert dict(found.steps) == {0: 41, 1: 81, 2: None}
+    assert (found.earliest, found.traced) == (41, 100)
+    assert found.words == "parts from `numpy:eager` in 2 of 3 seeds, first at step 41, in the middle at 61"
+    assert divergences(results, results.trials, "jax:jit") == ()
