@@ -237,12 +237,16 @@ class Learner:
         return x / self.dtype.type(255) if obs.dtype == np.uint8 else x
 
     def _noise(self, noise: Optional[np.ndarray]) -> List[np.ndarray]:
-        """The flat vector as the rows that the noisy layers take, in canonical order."""
-        rows, start = [], 0
+        """The flat vector as ε_out ⊗ ε_in and ε_out of each noisy layer, in canonical order.
+
+        Whole, because a static schedule writes into the views that it makes of its inputs.
+        """
+        vectors, start = [], 0
         for (size,) in noise_shapes(self.spec.network).values():
-            rows.append(noise[None, start : start + size])
+            vectors.append(noise[start : start + size])
             start += size
-        return rows
+        pairs = zip(vectors[::2], vectors[1::2])
+        return [array for into, out in pairs for array in (np.outer(out, into), out)]
 
     def _views(self, flat: np.ndarray) -> Params:
         views, start = {}, 0
@@ -266,16 +270,16 @@ class Online(chainer.Chain):
     def __init__(self, network: Network, views: Params) -> None:
         super().__init__()
         self.network = network
-        self.noisy = list(noise_shapes(network))
+        self.noisy = [name.rpartition(".")[0] for name in noise_shapes(network)][::2]
         self.tensors = {name: chainer.Parameter(view) for name, view in views.items()}
         with self.init_scope():
             for name, parameter in self.tensors.items():
                 setattr(self, name, parameter)
 
     def forward(self, obs: Any, *noise: Any) -> Tuple[Any, ...]:
-        """Head outputs; `noise` holds one row per noise vector."""
+        """Head outputs; `noise` holds two arrays, for weights and biases, for each noisy layer."""
         network, tensors = self.network, self.tensors
-        vectors = dict(zip(self.noisy, noise))
+        noises = dict(zip(self.noisy, zip(noise[::2], noise[1::2])))
         activate = F.relu if network.activation == "relu" else F.tanh
         features = {}
         for torso in network.torsos:
@@ -286,21 +290,24 @@ class Online(chainer.Chain):
             if network.convolutions:
                 x = F.reshape(x, (len(x), -1))
             for index in range(len(network.hidden)):
-                x = activate(self._dense("{}.dense{}".format(torso, index), x, vectors))
+                x = activate(self._dense("{}.dense{}".format(torso, index), x, noises))
             features[torso] = x
-        return tuple([self._dense(name, features[torso], vectors) for name, torso, _ in network.heads])
+        return tuple([self._dense(name, features[torso], noises) for name, torso, _ in network.heads])
 
-    def _dense(self, name: str, x: Any, vectors: Dict[str, Any]) -> Any:
+    def _dense(self, name: str, x: Any, noises: Dict[str, Tuple[Any, Any]]) -> Any:
         w, b = self.tensors[name + ".w"], self.tensors[name + ".b"]
-        if vectors:
-            into, out = vectors[name + ".in"], vectors[name + ".out"]
-            w = w + self.tensors[name + ".w_sigma"] * F.matmul(out, into, transa=True)
-            b = b + self.tensors[name + ".b_sigma"] * out[0]
+        if noises:
+            of_weights, of_biases = noises[name]
+            w = w + self.tensors[name + ".w_sigma"] * of_weights
+            b = b + self.tensors[name + ".b_sigma"] * of_biases
         return F.linear(x, w, b)
 
 
 class Static(Online):
-    forward = chainer.static_graph(Online.forward)
+    @chainer.static_graph
+    def forward(self, obs: Any, *noise: Any) -> Tuple[Any, ...]:
+        # As arrays: a schedule would compute gradients for its input variables.
+        return super().forward(obs.array, *[array.array for array in noise])
 
 
 def _native(array: np.ndarray) -> np.ndarray:
