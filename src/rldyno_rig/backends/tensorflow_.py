@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -67,8 +67,11 @@ class Learner:
         self.shapes = parameter_shapes(spec.network)
         size = sum(math.prod(shape) for shape in self.shapes.values())
         self.flat, self.m, self.v = (tf.Variable(tf.zeros(size, dtype)) for _ in range(3))
-        self.weights = {name: tf.Variable(tf.zeros(shape, dtype)) for name, shape in self.shapes.items()}
-        self.target = {name: tf.Variable(tf.zeros(shape, dtype)) for name, shape in self.shapes.items()}
+        self.eager = mode == "eager"
+        self.weights, self.target = (
+            {name: tf.Variable(tf.zeros(shape, dtype)) for name, shape in self.shapes.items()}
+            for _ in range(2)
+        )
         # The kernel computes 1 − β in the parameters' precision: 1 − 0.999 is off by 1e-5 in float32. So it
         # is Adam with the rounded β, and gets the bias corrections of those.
         self.rounded = dataclasses.replace(
@@ -110,8 +113,7 @@ class Learner:
         return float(handle[0]), handle[1].numpy() if len(handle) > 1 else None
 
     def sync_target(self) -> None:
-        for name, weight in self.weights.items():
-            self.target[name].assign(weight)
+        self.target = self._split(self.flat, self.target)
 
     def drain(self) -> None:
         if tf.config.get_visible_devices("GPU"):
@@ -133,9 +135,8 @@ class Learner:
         self.flat.assign(self._to_device(state["params"]))
         self.m.assign(self._to_device(state["m"]) / self.dtype.type(m_scale))
         self.v.assign(self._to_device(state["v"]) / self.dtype.type(v_scale))
-        for weights, values in ((self.weights, self.flat), (self.target, self._to_device(state["target"]))):
-            for weight, view in zip(weights.values(), self._views(values)):
-                weight.assign(view)
+        self.weights = self._split(self.flat, self.weights)
+        self.target = self._split(self._to_device(state["target"]), self.target)
 
     def forward(self, obs: np.ndarray, noise: Optional[np.ndarray]) -> Params:
         outputs = self._forward(*self.put(obs) if noise is None else self.put(obs, noise))
@@ -178,8 +179,7 @@ class Learner:
             epsilon=eps,
             grad=clipped,
         )
-        for weight, view in zip(self.weights.values(), self._views(self.flat)):
-            weight.assign(view)
+        self.weights = self._split(self.flat, self.weights)
         return tuple(result)
 
     def _gradients(self, *batch: Any) -> Tuple[Any, ...]:
@@ -198,9 +198,15 @@ class Learner:
             clipped = raw * tf.minimum(tf.cast(1, raw.dtype), hyper.max_grad_norm / (norm + hyper.clip_eps))
         return (raw, clipped, loss, *priorities)
 
-    def _views(self, flat: Any) -> List[Any]:
+    def _split(self, flat: Any, weights: Tensors) -> Tensors:
+        """`weights` := the parts of a flat vector; in eager mode plain tensors, which need no reading."""
         parts = tf.split(flat, self.sizes, num=len(self.shapes))
-        return [tf.reshape(part, shape) for part, shape in zip(parts, self.split_shapes)]
+        parts = [tf.reshape(part, shape) for part, shape in zip(parts, self.split_shapes)]
+        if self.eager:
+            return dict(zip(self.shapes, parts))
+        for weight, part in zip(weights.values(), parts):
+            weight.assign(part, read_value=False)
+        return weights
 
     def _moment_scales(self) -> Tuple[float, float]:
         """What turns moments under the rounded β into those under β; 1 in float64."""
