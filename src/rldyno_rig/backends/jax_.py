@@ -1,0 +1,542 @@
+"""JAX: op by op, and whole programs through `jax.jit`.
+
+Eager mode dispatches one operation at a time and differentiates with `jax.value_and_grad` outside of any jit.
+What `jax.numpy` compiles inside itself (`where`, `matmul`) stays compiled, as every user of JAX has it; bare
+`lax` operations instead take 1.3 times as long. `jax.disable_jit` is used nowhere: it would be five times
+slower and leaks a megabyte per update.
+
+All parameters live in one flat vector, split into named weights inside the programs: a call then hands over
+four donated buffers instead of four per weight, and clipping, Adam and an all-reduce are each one operation.
+Times in comments are of one DQN update (MLP 4-128-128-2, batch 32) on one core.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import os
+from typing import Any, Callable, Dict, Optional, Tuple
+
+import jax
+import jax.numpy as jnp
+import jaxlib
+import numpy as np
+from jax import Array, lax
+from jax.sharding import SingleDeviceSharding
+
+from rldyno_rig.reference.losses import support
+from rldyno_rig.reference.optimiser import adam_scalars
+from rldyno_rig.spec import Network, Params, Spec, convolution_outputs, noise_shapes, parameter_shapes
+
+MODES = ("eager", "jit")
+INDEX_DTYPE = "int32"
+
+Weights = Dict[str, Array]
+Batch = Tuple[Any, ...]
+Loss = Tuple[Array, Optional[Array]]  # the loss, and the priorities where the algorithm has them
+
+# float64 learners need it; float32 ones are the same programs to the last instruction, because every array
+# and index below carries its type.
+jax.config.update("jax_enable_x64", True)
+# No TF32 on GPUs. On CPUs it changes nothing.
+jax.config.update("jax_default_matmul_precision", "highest")
+# On a CPU a second thread would run the program while this one waits for it: 145 µs instead of 125.
+jax.config.update("jax_cpu_enable_async_dispatch", False)
+
+
+def facts() -> Dict[str, Any]:
+    device = jax.config.jax_default_device
+    on_gpu = device is not None and device.platform != "cpu"
+    return {
+        "versions": {"jax": jax.__version__, "jaxlib": jaxlib.__version__},
+        "device": device.device_kind if on_gpu else "cpu",
+        "platform": device.client.platform_version if on_gpu else "cpu",
+        # What XLA's own pool obeys; OMP_NUM_THREADS is nothing to it.
+        "threads": int(os.environ["NPROC"]) if "NPROC" in os.environ else None,
+        "tf32": False,
+        "matmul_precision": jax.config.jax_default_matmul_precision,
+        "cpu_async_dispatch": False,
+        "preallocate": os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "true") == "true",
+        "transfer": "eager: put; jit on cpu: inside act and update; jit on cuda: into pinned memory by put, "
+        "from there by act and update",
+    }
+
+
+def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> Learner:
+    # A learner on the CPU must not start a client for the GPU, which would take memory there.
+    jax.config.update("jax_platforms", device)
+    jax.config.update("jax_default_device", jax.devices(device)[0])
+    return {"eager": Learner, "jit": JittedLearner}[mode](spec, params, dtype)
+
+
+class Learner:
+    """Eager mode, and what the other mode shares."""
+
+    def __init__(self, spec: Spec, params: Params, dtype: str) -> None:
+        self.device = jax.config.jax_default_device
+        self.model = Model(spec, dtype)
+        zeros = {name: np.zeros_like(p) for name, p in params.items()}
+        self.load({"params": params, "target": params, "m": zeros, "v": zeros, "t": 0})
+
+    def put(self, *arrays: np.ndarray) -> Batch:
+        return jax.device_put(arrays, self.device)
+
+    def act(self, obs: Any, noise: Any = None) -> Tuple[np.ndarray, ...]:
+        chosen = np.asarray(self._act(obs, noise))
+        if chosen.ndim == 1:
+            return (chosen,)
+        return chosen[0].astype(INDEX_DTYPE), chosen[1], chosen[2]
+
+    def update(self, batch: Batch, lr: float) -> Array:
+        self.t += 1
+        return self._update(batch, np.array(adam_scalars(self.model.hyper, self.t, lr), self.model.dtype))
+
+    def read(self, handle: Array) -> Tuple[float, Optional[np.ndarray]]:
+        report = np.asarray(handle)
+        return float(report[0]), report[1:] if len(report) > 1 else None
+
+    def sync_target(self) -> None:
+        # Arrays are immutable, and nothing is donated in eager mode.
+        self.target, self.target_weights = self.flat, self.weights
+
+    def drain(self) -> None:
+        jax.block_until_ready((self.flat, self.target, self.m, self.v))
+
+    def state(self) -> Dict[str, Any]:
+        vectors = {"params": self.flat, "target": self.target, "m": self.m, "v": self.v}
+        return {**{key: unpack(self.model, vector) for key, vector in vectors.items()}, "t": self.t}
+
+    def load(self, state: Dict[str, Any]) -> None:
+        # Vectors that are donated must not share memory with the host's.
+        self.flat, self.target, self.m, self.v = (
+            jax.device_put(pack(self.model, state[key]), self.device, may_alias=False)
+            for key in ("params", "target", "m", "v")
+        )
+        self.t = state["t"]
+        self._changed()
+
+    def forward(self, obs: np.ndarray, noise: Optional[np.ndarray]) -> Dict[str, np.ndarray]:
+        outputs = self._forward(*self.put(obs, *(() if noise is None else (noise,))))
+        # A program returns dictionaries sorted by name.
+        return {name: np.asarray(outputs[name]) for name, _, _ in self.model.network.heads}
+
+    def grads(self, batch: tuple) -> Tuple[float, Params, Params]:
+        report, raw, clipped = self._gradients(self.put(*batch))
+        return self.read(report)[0], unpack(self.model, raw), unpack(self.model, clipped)
+
+    def _changed(self) -> None:
+        self.weights, self.target_weights = named(self.model, self.flat), named(self.model, self.target)
+
+    def _act(self, obs: Array, noise: Optional[Array]) -> Array:
+        return choose(self.model, self.weights, obs, noise)
+
+    def _update(self, batch: Batch, scalars: np.ndarray) -> Array:
+        told, gradient = gradient_of(self.model, self.weights, self.target_weights, batch)
+        # Data-parallel workers average `gradient` here.
+        clipped = clip(self.model, gradient)
+        self.flat, self.m, self.v = adam(self.model, self.flat, self.m, self.v, clipped, scalars)
+        self.weights = named(self.model, self.flat)
+        return told
+
+    def _forward(self, obs: Array, noise: Optional[Array] = None) -> Weights:
+        return forward(self.model, self.weights, obs, noise)
+
+    def _gradients(self, batch: Batch) -> Tuple[Array, Array, Array]:
+        told, gradient = gradient_of(self.model, self.weights, self.target_weights, batch)
+        return told, gradient, clip(self.model, gradient)
+
+
+class JittedLearner(Learner):
+    """One program for acting and one for the whole update, on donated buffers.
+
+    On a CPU the programs take NumPy arrays as they are; `device_put` would add 100 µs. On a GPU they read
+    from pinned memory (`Stage`) and write their results there.
+    """
+
+    def __init__(self, spec: Spec, params: Params, dtype: str) -> None:
+        super().__init__(spec, params, dtype)
+        self.staged = self.device.platform != "cpu"
+        self.stages: Dict[tuple, Stage] = {}
+        self.slots: Dict[int, Slot] = {}
+        # The other schedule runs independent operations side by side, in a second thread: Rainbow takes 1.16
+        # times as long on one core.
+        options = {} if self.staged else {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
+
+        def program(function: Callable, donated: Tuple[int, ...] = ()) -> Any:
+            bound = functools.partial(function, self.model, self.staged)
+            return jax.jit(bound, donate_argnums=donated, compiler_options=options)
+
+        self._choose, self._descend = program(flat_choose), program(flat_descend, (0, 1, 2))
+        self._forward_flat, self._gradients_flat = program(flat_forward), program(flat_gradients)
+        self._copy = jax.jit(jnp.copy)
+
+    def put(self, *arrays: np.ndarray) -> Batch:
+        if not self.staged:
+            return arrays
+        key = tuple((a.shape, a.dtype) for a in arrays)
+        if key not in self.stages:
+            stage = self.stages[key] = Stage(arrays, self.device)
+            self.slots.update((id(slot.placed[0]), slot) for slot in stage.slots)
+        return self.stages[key](arrays)
+
+    def sync_target(self) -> None:
+        # A copy, because the next update overwrites the buffer of `flat`.
+        self.target = self._copy(self.flat)
+
+    def _changed(self) -> None:
+        pass
+
+    def _act(self, obs: Any, noise: Any) -> Array:
+        return self._choose(self.flat, obs, noise)
+
+    def _update(self, batch: Batch, scalars: np.ndarray) -> Array:
+        vectors = self.flat, self.m, self.v, self.target
+        (placed,) = self.put(scalars)
+        self.flat, self.m, self.v, told = self._descend(*vectors, placed, tuple(batch))
+        if self.staged:
+            self.slots[id(batch[0])].reader = self.slots[id(placed)].reader = told
+        return told
+
+    def _forward(self, obs: Any, noise: Any = None) -> Weights:
+        return self._forward_flat(self.flat, obs, noise)
+
+    def _gradients(self, batch: Batch) -> Tuple[Array, Array, Array]:
+        return self._gradients_flat(self.flat, self.target, tuple(batch))
+
+
+class Model:
+    """What the functions below need to know of a spec, worked out once."""
+
+    def __init__(self, spec: Spec, dtype: str) -> None:
+        network = spec.network
+        self.network, self.hyper, self.dtype = network, spec.hyper, np.dtype(dtype)
+        self.shapes = parameter_shapes(network)
+        self.sizes = [math.prod(shape) for shape in self.shapes.values()]
+        self.noise_names = tuple(noise_shapes(network))
+        self.noise_sizes = [size for (size,) in noise_shapes(network).values()]
+        self.loss = {"dqn": dqn, "rainbow": rainbow, "a2c": a2c, "ppo": ppo}[spec.algorithm]
+        self.activate = {"relu": relu, "tanh": jnp.tanh}[network.activation]
+        self.torsos = tuple((torso, *layers(network, torso)) for torso in network.torsos)
+        self.image = convolution_outputs(network)[-1] if network.convolutions else None
+        self.after_image = after_image(network)
+        if spec.algorithm == "rainbow":
+            self.z = support(spec).astype(dtype)
+            self.atom = np.arange(network.atoms, dtype=dtype)
+
+
+def layers(network: Network, torso: str) -> Tuple[tuple, tuple]:
+    """((name, stride) of each convolution, name of each dense layer)."""
+    strides = (stride for _, _, stride in network.convolutions)
+    convolutions = tuple(("{}.conv{}".format(torso, i), stride) for i, stride in enumerate(strides))
+    return convolutions, tuple("{}.dense{}".format(torso, i) for i in range(len(network.hidden)))
+
+
+def after_image(network: Network) -> Tuple[str, ...]:
+    """Dense layers that take the features of the last convolution."""
+    if not network.convolutions:
+        return ()
+    if network.hidden:
+        return tuple("{}.dense0".format(torso) for torso in network.torsos)
+    return tuple(name for name, _, _ in network.heads)
+
+
+def pack(model: Model, arrays: Params) -> np.ndarray:
+    """Canonical arrays → one flat vector in the layout of this file."""
+    pieces = [native(model, name, arrays[name]).ravel() for name in model.shapes]
+    return np.concatenate(pieces).astype(model.dtype, copy=False)
+
+
+def unpack(model: Model, flat: Array) -> Params:
+    """Inverse of `pack`; the arrays are the caller's own."""
+    pieces = np.split(np.array(flat), np.cumsum(model.sizes)[:-1])
+    return {name: canonical(model, name, piece) for name, piece in zip(model.shapes, pieces)}
+
+
+def native(model: Model, name: str, array: np.ndarray) -> np.ndarray:
+    """Features of an image are [H, W, C] here and [C, H, W] there: the rows of the weights on them move."""
+    return array.reshape(*model.image, -1).transpose(1, 2, 0, 3) if takes_image(model, name) else array
+
+
+def canonical(model: Model, name: str, array: np.ndarray) -> np.ndarray:
+    """Inverse of `native`."""
+    if takes_image(model, name):
+        channels, height, width = model.image
+        array = array.reshape(height, width, channels, -1).transpose(2, 0, 1, 3)
+    return array.reshape(model.shapes[name])
+
+
+def takes_image(model: Model, name: str) -> bool:
+    layer, _, kind = name.rpartition(".")
+    return layer in model.after_image and kind in ("w", "w_sigma")
+
+
+def named(model: Model, flat: Array) -> Weights:
+    pieces = zip(model.shapes.items(), lax.split(flat, model.sizes))
+    return {name: piece.reshape(shape) for (name, shape), piece in pieces}
+
+
+def forward(model: Model, weights: Weights, obs: Array, noise: Optional[Array] = None) -> Weights:
+    """Raw outputs of the heads."""
+    vectors = noise_vectors(model, noise)
+    inputs = obs.astype(model.dtype)
+    if model.network.observation_dtype == "uint8":
+        # NHWC: 1.05 to 1.2 times as fast as NCHW on a CPU, the same on a GPU.
+        inputs = (inputs / 255).transpose(0, 2, 3, 1)
+    features = {}
+    for torso, convolutions, denses in model.torsos:
+        x = inputs
+        for name, stride in convolutions:
+            x = model.activate(convolve(x, weights[name + ".w"], stride) + weights[name + ".b"])
+        x = x.reshape(len(x), -1)
+        for name in denses:
+            x = model.activate(dense(name, weights, x, vectors))
+        features[torso] = x
+    return {name: dense(name, weights, features[torso], vectors) for name, torso, _ in model.network.heads}
+
+
+def noise_vectors(model: Model, noise: Optional[Array]) -> Weights:
+    """One flat vector → the named vectors of each noisy layer, those of image features as [H, W, C]."""
+    if not model.noise_names:
+        return {}
+    vectors = dict(zip(model.noise_names, lax.split(noise, model.noise_sizes)))
+    for layer in model.after_image:
+        vectors[layer + ".in"] = vectors[layer + ".in"].reshape(model.image).transpose(1, 2, 0).ravel()
+    return vectors
+
+
+def convolve(x: Array, w: Array, stride: int) -> Array:
+    layout = ("NHWC", "HWIO", "NHWC")
+    return lax.conv_general_dilated(x, w, (stride, stride), "VALID", dimension_numbers=layout)
+
+
+def dense(name: str, weights: Weights, x: Array, vectors: Weights) -> Array:
+    """y = x·W + b; noisy: W + σ_W ∘ (ε_in ⊗ ε_out), b + σ_b ∘ ε_out."""
+    w, b = weights[name + ".w"], weights[name + ".b"]
+    if vectors:
+        e_in, e_out = vectors[name + ".in"], vectors[name + ".out"]
+        w = w + weights[name + ".w_sigma"] * (e_in[:, None] * e_out)
+        b = b + weights[name + ".b_sigma"] * e_out
+    return x @ w + b
+
+
+def q_values(model: Model, weights: Weights, obs: Array, noise: Optional[Array] = None) -> Array:
+    """[batch, actions] or, distributional, logits [batch, actions, atoms]. Dueling: Q = V + A − mean A."""
+    network = model.network
+    outputs = forward(model, weights, obs, noise)
+    q = outputs["advantage" if network.dueling else "q"]
+    if network.atoms > 1:
+        q = q.reshape(-1, network.actions, network.atoms)
+    if network.dueling:
+        value = outputs["value"][:, None] if network.atoms > 1 else outputs["value"]
+        q = value + q - q.mean(1, keepdims=True)
+    return q
+
+
+def choose(model: Model, weights: Weights, obs: Array, noise: Optional[Array]) -> Array:
+    """What `act` returns, in one array so that one copy reads it.
+
+    [batch]: greedy actions, or [3, batch]: sampled actions, their log-probabilities, values.
+    """
+    if model.network.head == "q":
+        q = q_values(model, weights, obs, noise)
+        return best(jax.nn.softmax(q) @ model.z if model.network.atoms > 1 else q)
+    log_p, value, logits = policy_and_value(model, weights, obs)
+    action = best(logits + noise)
+    return jnp.stack((action.astype(model.dtype), pick(log_p, action), value))
+
+
+def dqn(model: Model, weights: Weights, online: Weights, target: Weights, batch: Batch) -> Loss:
+    obs, action, reward, discount, next_obs = batch
+    q_next = q_values(model, target, next_obs)
+    if model.hyper.double:
+        value_next = pick(q_next, best(q_values(model, online, next_obs)))
+    else:
+        value_next = q_next.max(1)
+    size = jnp.abs(pick(q_values(model, weights, obs), action) - (reward + discount * value_next))
+    small = jnp.minimum(size, model.hyper.huber_delta)
+    return jnp.mean(0.5 * small * small + model.hyper.huber_delta * (size - small)), None
+
+
+def rainbow(model: Model, weights: Weights, online: Weights, target: Weights, batch: Batch) -> Loss:
+    obs, action, reward, discount, next_obs, weight, noise = batch
+    on_obs, on_next, on_target = noise
+    chosen = best(jax.nn.softmax(q_values(model, online, next_obs, on_next)) @ model.z)
+    p_next = jax.nn.softmax(pick(q_values(model, target, next_obs, on_target), chosen))
+    goal = project(model, reward, discount, p_next)
+    log_p = jax.nn.log_softmax(pick(q_values(model, weights, obs, on_obs), action))
+    cross_entropy = -(goal * log_p).sum(1)
+    return jnp.mean(weight * cross_entropy), cross_entropy
+
+
+def project(model: Model, reward: Array, discount: Array, p: Array) -> Array:
+    """Distribution p, moved to reward + discount · z, back on the support (Bellemare et al. 2017)."""
+    low, high = model.hyper.v_min, model.hyper.v_max
+    moved = jnp.clip(reward[:, None] + discount[:, None] * model.z, low, high)
+    position = (moved - low) / ((high - low) / (model.hyper.atoms - 1))
+    nearness = jnp.maximum(0, 1 - jnp.abs(position[:, None, :] - model.atom[:, None]))
+    return jnp.einsum("bij,bj->bi", nearness, p)
+
+
+def a2c(model: Model, weights: Weights, online: Weights, target: Weights, batch: Batch) -> Loss:
+    obs, action, advantage, ret = batch
+    log_p, value, _ = policy_and_value(model, weights, obs)
+    policy_loss = -jnp.mean(advantage * pick(log_p, action))
+    return policy_loss + value_and_entropy(model, jnp.mean((value - ret) ** 2), log_p), None
+
+
+def ppo(model: Model, weights: Weights, online: Weights, target: Weights, batch: Batch) -> Loss:
+    obs, action, old_log_prob, advantage, ret, old_value = batch
+    log_p, value, _ = policy_and_value(model, weights, obs)
+    reach = model.hyper.clip_range
+    ratio = jnp.exp(pick(log_p, action) - old_log_prob)
+    policy_loss = -jnp.mean(jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - reach, 1 + reach) * advantage))
+    squares = (value - ret) ** 2
+    if model.hyper.value_clip:
+        kept = old_value + jnp.clip(value - old_value, -reach, reach)
+        squares = jnp.maximum(squares, (kept - ret) ** 2)
+    return policy_loss + value_and_entropy(model, jnp.mean(squares), log_p), None
+
+
+def policy_and_value(model: Model, weights: Weights, obs: Array) -> Tuple[Array, Array, Array]:
+    """(log-probability of every action, state value, logits)."""
+    outputs = forward(model, weights, obs)
+    return jax.nn.log_softmax(outputs["policy"]), outputs["value"].squeeze(1), outputs["policy"]
+
+
+def value_and_entropy(model: Model, value_loss: Array, log_p: Array) -> Array:
+    """c_v · value loss − c_e · mean H(π)."""
+    loss = model.hyper.value_coefficient * value_loss
+    if model.hyper.entropy_coefficient:
+        loss = loss + model.hyper.entropy_coefficient * jnp.mean((jnp.exp(log_p) * log_p).sum(1))
+    return loss
+
+
+def relu(x: Array) -> Array:
+    """jax.nn.relu, gradient 0 at 0 included, but 1.2 times as fast in eager mode; no difference in jit."""
+    return jnp.where(x > 0, x, 0)
+
+
+def best(scores: Array) -> Array:
+    return lax.argmax(scores, 1, np.int32)
+
+
+def pick(x: Array, action: Array) -> Array:
+    """x[row, action[row]] of every row, by a mask: it fuses, where the gradient of a gather is a scatter."""
+    mask = action[:, None] == np.arange(x.shape[1], dtype=np.int32)
+    return jnp.where(mask if x.ndim == 2 else mask[:, :, None], x, 0).sum(1)
+
+
+def gradient_of(model: Model, weights: Weights, target: Weights, batch: Batch) -> Tuple[Array, Array]:
+    """(report, flat gradient).
+
+    Taken with respect to the weights and then joined; taken through the split of the flat vector it would be
+    a sum of padded vectors: 145 µs instead of 125.
+    """
+    differentiated = jax.value_and_grad(model.loss, argnums=1, has_aux=True)
+    (loss, priorities), gradients = differentiated(model, weights, weights, target, batch)
+    return report(loss, priorities), lax.concatenate([gradients[name].ravel() for name in model.shapes], 0)
+
+
+def report(loss: Array, priorities: Optional[Array]) -> Array:
+    """One vector, so that one copy reads it: the loss, then the priorities."""
+    return loss[None] if priorities is None else jnp.append(loss, priorities)
+
+
+def clip(model: Model, gradient: Array) -> Array:
+    """g · min(1, c / (‖g‖ + clip_eps)); unchanged when c = 0."""
+    most = model.hyper.max_grad_norm
+    if most == 0:
+        return gradient
+    norm = jnp.sqrt(jnp.vdot(gradient, gradient))
+    return gradient * jnp.minimum(1, most / (norm + model.hyper.clip_eps))
+
+
+def adam(
+    model: Model, flat: Array, m: Array, v: Array, gradient: Array, scalars: Any
+) -> Tuple[Array, Array, Array]:
+    """reference.optimiser.adam; optax corrects bias in the precision of the weights, which drifts."""
+    hyper = model.hyper
+    step, root = scalars[0], scalars[1]
+    m = hyper.adam_beta1 * m + (1 - hyper.adam_beta1) * gradient
+    v = hyper.adam_beta2 * v + (1 - hyper.adam_beta2) * gradient * gradient
+    return flat - step * m / (jnp.sqrt(v) * root + hyper.adam_eps), m, v
+
+
+def flat_choose(model: Model, staged: bool, flat: Array, obs: Array, noise: Optional[Array]) -> Array:
+    obs, noise = to_device(staged, (obs, noise))
+    return to_host(staged, choose(model, named(model, flat), obs, noise))
+
+
+def flat_descend(
+    model: Model, staged: bool, flat: Array, m: Array, v: Array, target: Array, scalars: Array, batch: Batch
+) -> Tuple[Array, Array, Array, Array]:
+    scalars, batch = to_device(staged, (scalars, batch))
+    told, gradient = gradient_of(model, named(model, flat), named(model, target), batch)
+    # Data-parallel workers average `gradient` here.
+    return (*adam(model, flat, m, v, clip(model, gradient), scalars), to_host(staged, told))
+
+
+def flat_forward(model: Model, staged: bool, flat: Array, obs: Array, noise: Optional[Array]) -> Weights:
+    obs, noise = to_device(staged, (obs, noise))
+    return forward(model, named(model, flat), obs, noise)
+
+
+def flat_gradients(
+    model: Model, staged: bool, flat: Array, target: Array, batch: Batch
+) -> Tuple[Array, Array, Array]:
+    batch = to_device(staged, batch)
+    told, gradient = gradient_of(model, named(model, flat), named(model, target), batch)
+    return told, gradient, clip(model, gradient)
+
+
+def to_device(staged: bool, arrays: Any) -> Any:
+    """Inside a program: arrays in pinned memory → GPU memory."""
+    return jax.device_put(arrays, jax.memory.Space.Device) if staged else arrays
+
+
+def to_host(staged: bool, array: Array) -> Array:
+    """The opposite. Reading a result is then no request to the runtime: act takes 270 µs, not 560 (H200)."""
+    return jax.device_put(array, jax.memory.Space.Host) if staged else array
+
+
+class Slot:
+    """Arrays in pinned memory."""
+
+    def __init__(self, arrays: Tuple[np.ndarray, ...], device: jax.Device) -> None:
+        pinned = SingleDeviceSharding(device, memory_kind="pinned_host")
+        self.placed: Tuple[Array, ...] = jax.block_until_ready(jax.device_put(arrays, pinned))
+        self.views = tuple(map(writable, self.placed))
+        self.reader: Optional[Array] = None
+        """An output of the last update that reads this memory."""
+
+
+class Stage:
+    """Arrays of fixed shapes, in pinned memory that programs read by themselves, in order, without blocking.
+
+    Handing a program NumPy arrays, or `device_put`, goes through memory and threads of the runtime's: 680 and
+    890 µs per act on an H200, where this needs 560 (and 270 with `to_host`). The host must not overwrite what
+    a program has yet to read; with several slots it seldom waits. What was placed is good until SLOTS more
+    arrays of these shapes are.
+    """
+
+    SLOTS = 4
+
+    def __init__(self, arrays: Tuple[np.ndarray, ...], device: jax.Device) -> None:
+        self.slots = [Slot(arrays, device) for _ in range(self.SLOTS)]
+        self.next = 0
+
+    def __call__(self, arrays: Tuple[np.ndarray, ...]) -> Batch:
+        slot = self.slots[self.next]
+        self.next = (self.next + 1) % self.SLOTS
+        if slot.reader is not None:
+            slot.reader.block_until_ready()
+        for view, array in zip(slot.views, arrays):
+            np.copyto(view, array)
+        return slot.placed
+
+
+def writable(array: Array) -> np.ndarray:
+    """The memory of an array on the host."""
+    memory = (ctypes.c_uint8 * array.nbytes).from_address(array.unsafe_buffer_pointer())
+    return np.frombuffer(memory, array.dtype).reshape(array.shape)
