@@ -5,14 +5,17 @@ import re
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 
 from rldyno.answers.table import compare
 from rldyno.errors import Problem
-from rldyno.report import charts, write_report
-from rldyno.report.curves import band, group_curves, rate_band, running_mean
+from rldyno.report import charts, theme, write_report
+from rldyno.report.content import gather
+from rldyno.report.curves import Band, band, group_curves, quartiles, rate_band
+from rldyno.report.data import packed, unpacked
+from rldyno.report.lengths import Lead, Pace, leads
 from rldyno.report.page import flat, sentence_parts
+from rldyno.report.series import integral, running_mean, use_of
 from rldyno.report.write import embedded_json
 from rldyno.results import load_results
 from synthetic import ZOO, Contestant, Shape, write_results
@@ -31,31 +34,103 @@ def test_band_is_median_and_quartiles_and_ended_runs_hold() -> None:
         (x, np.array([0.0, 20.0])),
         (np.array([0.0, 5.0]), np.array([0.0, 30.0])),
     ]
-    last = band("a", runs, 3).row(2, named=True)
-    assert last == {"contestant": "a", "x": 10.0, "y": 20.0, "low": 15.0, "high": 25.0}
+    assert unpacked(packed([band("a", runs, 3)]))[2] == {
+        "contestant": "a",
+        "x": 10.0,
+        "y": 20.0,
+        "low": 15.0,
+        "high": 25.0,
+    }
     # Without holding, the third run is gone at x = 10: median of 10 and 20.
-    assert band("a", runs, 3, hold=False).row(2, named=True)["y"] == 15.0
+    assert band("a", runs, 3, hold=False).y[2] == 15.0
 
 
 def test_band_begins_where_half_of_the_runs_have_a_value() -> None:
     runs = [(np.array([5.0, 10.0]), np.array([1.0, 1.0])), (np.array([10.0]), np.array([1.0]))]
-    assert band("a", runs, 3)["x"].to_list() == [5.0, 10.0]
+    assert band("a", runs, 3).x.tolist() == [5.0, 10.0]
 
 
 def test_cpu_rate_is_growth_in_percent_of_one_core() -> None:
     time = np.linspace(0.1, 10, 100)
     rates = rate_band("a", [(time, 0.5 * time)], 4)
-    assert rates["y"].to_list() == pytest.approx([50.0] * 4)
-    assert rates["x"].to_list() == [1.25, 3.75, 6.25, 8.75]
+    assert rates.y.tolist() == pytest.approx([50.0] * 4)
+    assert rates.x.tolist() == [1.25, 3.75, 6.25, 8.75]
+
+
+def test_quartiles_are_numpy_s() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(7, 40))
+    values[rng.random(values.shape) < 0.3] = np.nan
+    values[0] = rng.normal(size=40)
+    assert np.allclose(quartiles(values), np.nanquantile(values, [0.25, 0.5, 0.75], axis=0))
+
+
+def test_integrals_as_liu2022_draws_them() -> None:
+    nan = np.nan
+    # 10 % until 2 s, then rising to 30 % at 4 s: 20 + 40; the last reading holds until 5 s: 30.
+    time_s, percent = np.array([1.0, 2, 3, 4, 5]), np.array([10.0, 10, nan, 30, nan])
+    assert integral(time_s, percent) == pytest.approx(90.0)
+    assert integral(time_s, np.full(5, nan)) is None
+    nothing = np.full(5, nan)
+    samples = {
+        "time_ns": time_s * 1e9,
+        "machine_cpu_percent": percent,
+        "machine_memory_percent": np.full(5, 20.0),
+        "gpu_percent": np.array([nan, 50, nan, 70, nan]),
+        "gpu_memory_bytes": nothing,
+    }
+    use = use_of({"return": np.array([9.0, 11.0, nan])}, samples, steps=20)
+    assert use["return_integral"] == 20.0
+    assert use["cpu_per_step"] == pytest.approx(4.5)
+    assert use["memory_integral"] == pytest.approx(100.0)
+    assert use["memory_per_step"] == pytest.approx(5.0)
+    assert use["gpu_percent"] == 60.0
+    assert use["gpu_memory_mb"] is None
+
+
+def test_the_lead_changes_where_lines_cross() -> None:
+    eager, compiled = Pace("eager", 1.0, 0.01), Pace("compiled", 10.0, 0.001)
+    slow = Pace("slow", 2.0, 0.02)
+    (first, second) = leads([compiled, slow, eager])
+    assert first == Lead("eager", 0.0, 1.0)
+    assert second.contestant == "compiled"
+    assert second.steps == pytest.approx(1000)
+    assert second.seconds == pytest.approx(11)
+    assert [lead.contestant for lead in leads([eager, slow])] == ["eager"]
+
+
+def test_axes_that_vary_have_charts_and_others_have_none(tmp_path: Path) -> None:
+    shape = Shape(cores=(1, 4), algorithms=["dqn"], hyper={"batch_size": [32, 64]}, seeds=1, pending=3)
+    content = gather(load_results(write_results(tmp_path / "r", shape)))
+    labels = [scope.label for scope in content.axes]
+    assert labels == [
+        "DQN on CartPole-v1, batch_size 32: against CPU cores",
+        "DQN on CartPole-v1, batch_size 64: against CPU cores",
+        "DQN on CartPole-v1, 1 core: against batch_size",
+        "DQN on CartPole-v1, 4 cores: against batch_size",
+    ]
+    rows = content.axes[0].charts["cpu-cores-speed"]["rows"]
+    speed = {(row["contestant"], row["x"]): row["y"] for row in rows}
+    assert speed["numpy:eager", 4] > speed["numpy:eager", 1]
+    assert [group.setting for group in content.groups] == [
+        "1 core, batch_size 32",
+        "1 core, batch_size 64",
+        "4 cores, batch_size 32",
+        "4 cores, batch_size 64",
+    ]
+    alone = gather(load_results(write_results(tmp_path / "s", Shape(seeds=1))))
+    assert alone.axes == ()
 
 
 def test_learning_curve_crosses_the_threshold_where_the_run_did(tmp_path: Path) -> None:
     results = load_results(write_results(tmp_path / "r", Shape(algorithms=["dqn"], seeds=1)))
     (group,) = compare(results)
-    steps = group_curves(results, group, 100).steps.filter(contestant="numpy:eager")
+    (steps,) = [
+        found for found in group_curves(results, group, 100).steps if found.contestant == "numpy:eager"
+    ]
     reached = results.trials.filter(contestant="numpy:eager")["threshold_steps"][0]
-    assert steps["x"][-1] == reached
-    assert steps["y"][-1] >= 475 > steps["y"][-3]
+    assert steps.x[-1] == reached
+    assert steps.y[-1] >= 475 > steps.y[-3]
 
 
 def test_embedded_json_cannot_close_its_element() -> None:
@@ -83,7 +158,7 @@ def test_flat_names_and_units() -> None:
 
 
 def test_one_colour_per_framework_one_dash_per_mode() -> None:
-    numpy, eager, compiled, stranger = charts.styles_of(
+    numpy, eager, compiled, stranger = theme.styles_of(
         ["numpy:eager", "torch:eager", "torch:compile", "new:x"]
     )
     assert eager.colour == compiled.colour != numpy.colour
@@ -92,36 +167,30 @@ def test_one_colour_per_framework_one_dash_per_mode() -> None:
     assert stranger.colour not in (numpy.colour, eager.colour)
 
 
-ALL_CHARTS = [
-    charts.learning_against_steps,
-    charts.learning_against_episodes,
-    charts.learning_against_time,
-    charts.cpu_against_time,
-    charts.memory_against_time,
-    charts.phases,
-    charts.startup,
-]
-
-
-@pytest.mark.parametrize("make", ALL_CHARTS)
-def test_every_chart_is_valid_and_has_units(make: object) -> None:
-    theme = charts.picture_theme(charts.styles_of(["numpy:eager", "torch:eager"]))
-    spec = make(theme).to_dict()  # type: ignore[operator]
-    assert spec["description"]
-    text = json.dumps(spec)
-    assert re.search(r'"title": "(environment steps|episodes|seconds|share of)', text)
+def test_every_chart_is_valid_and_has_units(tmp_path: Path) -> None:
+    content = gather(load_results(write_results(tmp_path / "r", Shape(cores=(1, 2), seeds=1))))
+    plain = theme.picture_theme(content.styles)
+    used = {name for scope in content.scopes for name in scope.charts}
+    assert used <= content.definitions.keys()
+    for name in sorted(used):
+        spec = content.definitions[name](plain).to_dict()
+        assert spec["description"]
+        titles = re.findall(r'"title": "([^"]+)"', json.dumps(spec))
+        units = r"steps|episodes|seconds|, s|MB|%|share|score|return|cores"
+        assert any(re.search(units, title) for title in titles), (name, titles)
 
 
 def test_a_chart_with_its_rows_becomes_a_picture() -> None:
     import vl_convert
 
-    theme = charts.picture_theme(charts.styles_of(["numpy:eager"]))
-    rows = pl.DataFrame(
-        {"contestant": "numpy:eager", "x": [0.0, 1.0], "y": [1.0, 2.0], "low": 0.5, "high": 2.5}
+    plain = theme.picture_theme(theme.styles_of(["numpy:eager"]))
+    curve = Band(
+        "numpy:eager", np.array([0.0, 1]), np.array([1.0, 2]), np.array([0.5, 1]), np.array([2.0, 3])
     )
-    spec = charts.with_rows(charts.cpu_against_time(theme), rows).to_dict()
+    rows = unpacked(packed([curve]))
+    spec = charts.with_rows(charts.cpu_against_time(plain), rows).to_dict()
     svg = vl_convert.vegalite_to_svg(spec)
-    assert theme.colours[0] in svg
+    assert plain.colours[0] in svg
     assert "% of one core" in svg
 
 

@@ -1,4 +1,4 @@
-"""`rldyno report`: the results as one offline HTML file."""
+"""`rldyno report`: the results as one offline HTML file, or as pictures and tables."""
 
 from __future__ import annotations
 
@@ -11,8 +11,21 @@ import typer
 def report(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A results directory, finished or not.")],
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; DIR/report.html.")] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(metavar="OUTDIR", help="Write every chart and table as files of their own instead."),
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="LIST", help="Formats of --figures, separated by commas.")
+    ] = "png,svg,pdf,csv,md,tex",
 ) -> None:
     """Write the report: one HTML file that opens from disk and needs no network."""
-    from rldyno.report import write_report
+    if figures is None:
+        from rldyno.report import write_report
 
-    print(write_report(directory, out))
+        print(write_report(directory, out))
+        return
+    from rldyno.report.figures import write_figures
+
+    files = write_figures(directory, figures, [name.strip() for name in form.split(",") if name.strip()])
+    print(f"{files[0]}: {len(files) - 1} files")

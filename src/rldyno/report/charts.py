@@ -5,49 +5,13 @@ The data are left out: a report draws the same chart for many groups. `with_rows
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
-import polars as pl
 
+from rldyno.report.theme import Chart, Theme, colour, dash, finished, names, shape, shown
 from rldyno_rig import schema
-
-Chart = Any
-
-# Okabe and Ito's colour-blind-safe colours, then Tol's; (on white, on black).
-FRAMEWORK_COLOURS = {
-    "numpy": ("#59616b", "#aeb6c0"),
-    "torch": ("#d55e00", "#f58a42"),
-    "jax": ("#0072b2", "#56a8e6"),
-    "tensorflow": ("#e69f00", "#f5c04f"),
-    "mxnet": ("#009e73", "#3fc9a0"),
-    "theano": ("#cc79a7", "#e6a3c8"),
-    "pytensor": ("#882255", "#cf6f9f"),
-    "chainer": ("#56b4e9", "#8fd0f5"),
-    "paddle": ("#332288", "#9a8fe0"),
-    "mlx": ("#999933", "#c8c864"),
-    "tinygrad": ("#661100", "#c07a62"),
-}
-OTHER_COLOURS = (
-    ("#44aa99", "#6fd0c0"),
-    ("#aa4499", "#d58fca"),
-    ("#ddcc77", "#e8dc9c"),
-    ("#117733", "#4cb877"),
-)
-PART_COLOURS = (
-    ("#009e73", "#2fbf96"),
-    ("#56b4e9", "#7cc6ef"),
-    ("#e69f00", "#f0b93c"),
-    ("#cc79a7", "#dc97bd"),
-    ("#0072b2", "#3f95d0"),
-    ("#882255", "#b8557f"),
-    ("#9aa0a6", "#7d848b"),
-)
-# A framework's modes, in order of appearance.
-DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (12, 4))
-SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
 
 STARTUP_WORDS = {
     "interpreter": "interpreter",
@@ -57,81 +21,9 @@ STARTUP_WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class Style:
-    """How one contestant is drawn everywhere."""
-
-    contestant: str
-    colour: tuple[str, str]
-    dash: tuple[int, ...]
-    shape: str
-
-
-@dataclass(frozen=True)
-class Theme:
-    """Colours as words of the medium: CSS variables in HTML, plain colours in a picture."""
-
-    styles: tuple[Style, ...]
-    colours: tuple[str, ...]
-    """One per style."""
-    parts: tuple[str, ...]
-    ink: str
-    muted: str
-    grid: str
-    width: int | str
-    legend: bool
-
-
-def styles_of(contestants: Sequence[str]) -> tuple[Style, ...]:
-    """A colour per framework, a dash and a shape per mode."""
-    frameworks = list(dict.fromkeys(name.partition(":")[0] for name in contestants))
-    strangers = [name for name in frameworks if name not in FRAMEWORK_COLOURS]
-    colours = FRAMEWORK_COLOURS | {
-        name: OTHER_COLOURS[index % len(OTHER_COLOURS)] for index, name in enumerate(strangers)
-    }
-    modes: dict[str, int] = {}
-    styles = []
-    for contestant in dict.fromkeys(contestants):
-        framework = contestant.partition(":")[0]
-        index = modes.get(framework, 0)
-        modes[framework] = index + 1
-        styles.append(
-            Style(contestant, colours[framework], DASHES[index % len(DASHES)], SHAPES[index % len(SHAPES)])
-        )
-    return tuple(styles)
-
-
-def html_theme(styles: tuple[Style, ...]) -> Theme:
-    """Colours are CSS variables, so that the page's scheme (light, dark, print) is the charts' scheme."""
-    return Theme(
-        styles=styles,
-        colours=tuple(f"var(--series-{index})" for index in range(len(styles))),
-        parts=tuple(f"var(--part-{index})" for index in range(len(PART_COLOURS))),
-        ink="var(--ink)",
-        muted="var(--muted)",
-        grid="var(--line)",
-        width="container",
-        legend=False,
-    )
-
-
-def picture_theme(styles: tuple[Style, ...]) -> Theme:
-    """For PNG, SVG and PDF on white."""
-    return Theme(
-        styles=styles,
-        colours=tuple(style.colour[0] for style in styles),
-        parts=tuple(light for light, _ in PART_COLOURS),
-        ink="#1c2024",
-        muted="#5b636b",
-        grid="#e3e6e9",
-        width=420,
-        legend=True,
-    )
-
-
-def with_rows(chart: Chart, rows: pl.DataFrame) -> Chart:
+def with_rows(chart: Chart, rows: Sequence[Mapping[str, Any]]) -> Chart:
     """The chart with its data: what a picture is made from."""
-    return chart.properties(datasets={"rows": rows.to_dicts()})
+    return chart.properties(datasets={"rows": list(rows)})
 
 
 def learning_against_steps(theme: Theme) -> Chart:
@@ -182,11 +74,7 @@ def band_layers(theme: Theme, x_title: str, y_title: str, zero: bool) -> tuple[C
     )
     line = base.mark_line(strokeWidth=2, interpolate="linear").encode(
         y=alt.Y("y:Q", title=y_title),
-        strokeDash=alt.StrokeDash(
-            "contestant:N",
-            scale=alt.Scale(domain=names(theme), range=[list(style.dash) for style in theme.styles]),
-            legend=legend(theme),
-        ),
+        strokeDash=dash(theme),
         tooltip=[
             alt.Tooltip("contestant:N"),
             alt.Tooltip("x:Q", title=x_title, format=",.4~g"),
@@ -199,12 +87,7 @@ def band_layers(theme: Theme, x_title: str, y_title: str, zero: bool) -> tuple[C
 def answer(theme: Theme, title: str, x_title: str) -> Chart:
     """Point estimate and 95 % interval per contestant; hollow when it is not ranked."""
     base = shown(alt.Chart(alt.NamedData("rows")))
-    y = alt.Y(
-        "contestant:N",
-        title=None,
-        sort=alt.EncodingSortField("order", op="min"),
-        axis=alt.Axis(labelColor=theme.ink, labelFontSize=12, domain=False, ticks=False, labelPadding=10),
-    )
+    y = rows_axis(theme, "contestant:N")
     interval = (
         base.transform_filter("isValid(datum.low)")
         .mark_rule(strokeWidth=2, opacity=0.55)
@@ -220,11 +103,7 @@ def answer(theme: Theme, title: str, x_title: str) -> Chart:
             "contestant:N", scale=alt.Scale(domain=names(theme), range=list(theme.colours)), legend=None
         ),
         fillOpacity=alt.condition("datum.ranked", alt.value(1), alt.value(0)),
-        shape=alt.Shape(
-            "contestant:N",
-            scale=alt.Scale(domain=names(theme), range=[style.shape for style in theme.styles]),
-            legend=None,
-        ),
+        shape=shape(theme),
         tooltip=[alt.Tooltip("contestant:N"), alt.Tooltip("text:N", title=x_title)],
     )
     label = base.mark_text(align="left", dx=11, fontSize=11, color=theme.muted, dy=-9).encode(
@@ -262,14 +141,7 @@ def stacked(theme: Theme, parts: Sequence[str], column: str, x_title: str, form:
                 scale=alt.Scale(nice=False),
                 axis=alt.Axis(format=form, tickCount=5, grid=False),
             ),
-            y=alt.Y(
-                "contestant:N",
-                title=None,
-                sort=alt.EncodingSortField("order", op="min"),
-                axis=alt.Axis(
-                    labelColor=theme.ink, labelFontSize=12, domain=False, ticks=False, labelPadding=8
-                ),
-            ),
+            y=rows_axis(theme, "contestant:N"),
             color=alt.Color(
                 "part:N",
                 scale=alt.Scale(domain=list(parts), range=list(theme.parts[: len(parts)])),
@@ -287,49 +159,94 @@ def stacked(theme: Theme, parts: Sequence[str], column: str, x_title: str, form:
     return finished(bars, theme, title, height=alt.Step(26))
 
 
-def shown(chart: Chart) -> Chart:
-    return chart.transform_filter("indexof(hidden, datum.contestant) < 0")
+def scaling(theme: Theme, title: str, x_title: str, y_title: str) -> Chart:
+    """A figure against the values of an axis of the study: median over seeds, quartiles as bars."""
+    base = shown(alt.Chart(alt.NamedData("rows"))).encode(
+        x=alt.X("x:O", title=x_title, axis=alt.Axis(labelAngle=0), scale=alt.Scale(padding=0.3)),
+        color=colour(theme),
+    )
+    y = alt.Y("y:Q", title=y_title, scale=alt.Scale(zero=True), axis=plain_axis())
+    line = base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=dash(theme))
+    spread = base.mark_rule(strokeWidth=2, opacity=0.5).encode(y="low:Q", y2="high:Q")
+    point = base.mark_point(size=60, filled=True, opacity=1).encode(
+        y=y,
+        shape=shape(theme),
+        tooltip=[
+            alt.Tooltip("contestant:N"),
+            alt.Tooltip("x:O", title=x_title),
+            alt.Tooltip("y:Q", title=f"median, {y_title}", format=",.4~g"),
+        ],
+    )
+    return finished(alt.layer(line, spread, point), theme, title)
 
 
-def colour(theme: Theme) -> Any:
-    return alt.Color(
-        "contestant:N", scale=alt.Scale(domain=names(theme), range=list(theme.colours)), legend=legend(theme)
+def side_by_side(theme: Theme, title: str, x_title: str) -> Chart:
+    """One bar per contestant and setting: median over seeds, quartiles as a line, the figure beside it."""
+    base = shown(alt.Chart(alt.NamedData("rows"))).encode(y=rows_axis(theme, "label:N"))
+    bar = base.mark_bar(opacity=0.75, cornerRadiusEnd=2, height={"band": 0.62}).encode(
+        x=alt.X("value:Q", title=x_title, axis=plain_axis(), scale=alt.Scale(zero=True)),
+        color=alt.Color(
+            "contestant:N", scale=alt.Scale(domain=names(theme), range=list(theme.colours)), legend=None
+        ),
+        tooltip=[alt.Tooltip("label:N", title="contestant"), alt.Tooltip("text:N", title=x_title)],
+    )
+    spread = base.mark_rule(strokeWidth=1.5, color=theme.ink, opacity=0.6).encode(x="low:Q", x2="high:Q")
+    text = base.mark_text(align="left", dx=6, fontSize=11, color=theme.muted).encode(
+        x="high:Q", text="text:N"
+    )
+    return finished(alt.layer(bar, spread, text), theme, title, height=alt.Step(24))
+
+
+def break_even(theme: Theme) -> Chart:
+    """Seconds from the start of the process until N steps are done, start-up + N / speed."""
+    base = shown(alt.Chart(alt.NamedData("rows"))).encode(color=colour(theme))
+    line = base.mark_line(strokeWidth=2).encode(
+        x=alt.X("x:Q", title="environment steps", scale=alt.Scale(type="log", nice=False), axis=powers()),
+        y=alt.Y("y:Q", title="seconds since start", scale=alt.Scale(type="log"), axis=powers()),
+        strokeDash=dash(theme),
+        tooltip=[
+            alt.Tooltip("contestant:N"),
+            alt.Tooltip("x:Q", title="environment steps", format=",.3~s"),
+            alt.Tooltip("y:Q", title="seconds since start", format=",.4~g"),
+        ],
+    )
+    return finished(line, theme, "Time a run of so many steps takes", height=260)
+
+
+def noise(theme: Theme) -> Chart:
+    points = (
+        shown(alt.Chart(alt.NamedData("rows")))
+        .mark_point(size=28, filled=True, opacity=0.7)
+        .encode(
+            x=alt.X("x:Q", title="trial, in the order they ran", axis=alt.Axis(tickCount=5, tickMinStep=1)),
+            y=alt.Y("y:Q", title="noise score", scale=alt.Scale(zero=True)),
+            color=colour(theme),
+            shape=shape(theme),
+            tooltip=[
+                alt.Tooltip("contestant:N"),
+                alt.Tooltip("trial:N"),
+                alt.Tooltip("y:Q", title="noise score", format=".3f"),
+            ],
+        )
+    )
+    return finished(points, theme, "Noise of every trial")
+
+
+def rows_axis(theme: Theme, field: str) -> Any:
+    return alt.Y(
+        field,
+        title=None,
+        sort=alt.EncodingSortField("order", op="min"),
+        axis=alt.Axis(labelColor=theme.ink, labelFontSize=12, domain=False, ticks=False, labelPadding=8),
     )
 
 
-def legend(theme: Theme) -> Any:
-    return alt.Legend(title=None, orient="top", columns=3, symbolType="stroke") if theme.legend else None
+def plain_axis() -> Any:
+    """1.2k above a thousand, 0.05 and not 50m below one."""
+    return alt.Axis(tickCount=4, labelExpr="format(datum.value, abs(datum.value) < 1000 ? '.3~g' : '~s')")
 
 
-def names(theme: Theme) -> list[str]:
-    return [style.contestant for style in theme.styles]
-
-
-def finished(chart: Chart, theme: Theme, title: str, height: Any = 210) -> Chart:
-    font = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
-    return (
-        chart.add_params(alt.param(name="hidden", value=[]))
-        .properties(width=theme.width, height=height, description=title)
-        .properties(
-            title=alt.TitleParams(
-                title, anchor="start", fontSize=13, fontWeight=600, color=theme.ink, offset=8
-            )
-        )
-        .properties(autosize=alt.AutoSizeParams(type="fit-x", contains="padding"))
-        .configure(
-            background="transparent", font=font, padding={"left": 4, "right": 14, "top": 4, "bottom": 4}
-        )
-        .configure_view(stroke=None)
-        .configure_axis(
-            labelColor=theme.muted,
-            titleColor=theme.muted,
-            titleFontWeight="normal",
-            titleFontSize=12,
-            labelFontSize=11,
-            gridColor=theme.grid,
-            domainColor=theme.grid,
-            tickColor=theme.grid,
-            titlePadding=8,
-        )
-        .configure_legend(labelColor=theme.ink, labelFontSize=12, symbolSize=90, labelLimit=200)
-    )
+def powers() -> Any:
+    """A line for every power of ten, and none between them."""
+    tens = [10.0**power for power in range(-3, 10)]
+    return alt.Axis(values=tens, labelExpr="format(datum.value, datum.value < 1000 ? '.3~g' : '~s')")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import TypeVar
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from rldyno.answers.table import Group
-from rldyno.errors import Problem
+from rldyno.report.series import Series, read_series
 from rldyno.results import Results
 from rldyno.stats.bootstrap import Floats
 
@@ -18,155 +17,99 @@ from rldyno.stats.bootstrap import Floats
 SMOOTHING_EPISODES = 100
 # CPU time is counted in ticks of 10 ms: over a shorter stretch a rate is mostly rounding.
 SHORTEST_RATE_S = 0.5
-Run = TypeVar("Run")
-
-BAND_SCHEMA = {
-    "contestant": pl.String,
-    "x": pl.Float64,
-    "y": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-}
 
 
-@dataclass
+@dataclass(frozen=True)
+class Band:
+    """A contestant's median (y) between its quartiles."""
+
+    contestant: str
+    x: Floats
+    y: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True)
 class GroupCurves:
-    """Bands of one group; each frame has the columns of BAND_SCHEMA."""
-
-    steps: pl.DataFrame
-    episodes: pl.DataFrame
-    time: pl.DataFrame
-    cpu: pl.DataFrame
-    memory: pl.DataFrame
-    damaged: list[str] = field(default_factory=list)
+    steps: list[Band]
+    episodes: list[Band]
+    time: list[Band]
+    cpu: list[Band]
+    memory: list[Band]
+    use: pl.DataFrame
+    """Integrals per trial, see series.USE_SCHEMA."""
+    damaged: list[str]
     """What could not be read, one sentence each."""
 
 
-@dataclass(frozen=True)
-class Learning:
-    """One run: the running mean of its returns at the end of every episode."""
-
-    step: Floats
-    episode: Floats
-    time_s: Floats
-    value: Floats
-
-
-@dataclass(frozen=True)
-class Usage:
-    """One run as the probe saw it; CPU time is cumulative."""
-
-    time_s: Floats
-    cpu_s: Floats
-    rss_mb: Floats
-
-
 def group_curves(results: Results, group: Group, points: int) -> GroupCurves:
-    damaged: list[str] = []
-    window = group.stop_episodes or SMOOTHING_EPISODES
-    steps, episodes, time, cpu, memory = [], [], [], [], []
-    for contestant, trials in contestants(group):
-        learning = read_each(trials, lambda trial: read_learning(results, trial, window), damaged)
-        usage = read_each(trials, lambda trial: read_usage(results, trial), damaged)
-        steps.append(band(contestant, [(run.step, run.value) for run in learning], points))
-        episodes.append(band(contestant, [(run.episode, run.value) for run in learning], points))
-        time.append(band(contestant, [(run.time_s, run.value) for run in learning], points))
-        cpu.append(rate_band(contestant, [(run.time_s, run.cpu_s) for run in usage], points))
-        memory.append(band(contestant, [(run.time_s, run.rss_mb) for run in usage], points, hold=False))
-    return GroupCurves(
-        steps=pl.concat(steps),
-        episodes=pl.concat(episodes),
-        time=pl.concat(time),
-        cpu=pl.concat(cpu),
-        memory=pl.concat(memory),
-        damaged=damaged,
-    )
-
-
-def contestants(group: Group) -> Iterator[tuple[str, list[str]]]:
-    """Every contestant of the group with its finished trials."""
     done = group.trials.filter(pl.col("status") == "done")
-    for row in group.rows:
-        yield row.contestant, done.filter(pl.col("contestant") == row.contestant)["trial"].to_list()
+    series = read_series(results, done, group.stop_episodes or SMOOTHING_EPISODES)
+    curves = GroupCurves([], [], [], [], [], series.use, series.damaged)
+    for contestant, trials in contestants(group, done):
+        add_bands(curves, contestant, trials, series, points)
+    return curves
 
 
-def read_each(trials: list[str], read: Callable[[str], Run | None], damaged: list[str]) -> list[Run]:
-    runs = []
-    for trial in trials:
-        try:
-            run = read(trial)
-        except Problem as problem:
-            damaged.append(problem.message)
-        else:
-            if run is not None:
-                runs.append(run)
-    return runs
+def add_bands(curves: GroupCurves, contestant: str, trials: list[str], series: Series, points: int) -> None:
+    learning = [series.learning[trial] for trial in trials if trial in series.learning]
+    usage = [series.usage[trial] for trial in trials if trial in series.usage]
+    if learning:
+        curves.steps.append(band(contestant, [(run.step, run.value) for run in learning], points))
+        curves.episodes.append(band(contestant, [(run.episode, run.value) for run in learning], points))
+        curves.time.append(band(contestant, [(run.time_s, run.value) for run in learning], points))
+    if usage:
+        curves.cpu.append(rate_band(contestant, [(run.time_s, run.cpu_s) for run in usage], points))
+        memory = [(run.time_s, run.rss_mb) for run in usage]
+        curves.memory.append(band(contestant, memory, points, hold=False))
 
 
-def read_learning(results: Results, trial: str, window: int) -> Learning | None:
-    frame = results.episodes(trial).select("step", "time_ns", "return").drop_nulls()
-    if frame.is_empty():
-        return None
-    return Learning(
-        step=frame["step"].to_numpy().astype(np.float64),
-        episode=np.arange(1.0, len(frame) + 1),
-        time_s=frame["time_ns"].to_numpy() / 1e9,
-        value=running_mean(frame["return"].to_numpy(), window),
-    )
+def contestants(group: Group, done: pl.DataFrame) -> Iterator[tuple[str, list[str]]]:
+    """Every contestant of the group with its finished trials."""
+    trials: dict[str, list[str]] = {row.contestant: [] for row in group.rows}
+    for contestant, trial in zip(done["contestant"], done["trial"], strict=True):
+        trials[contestant].append(trial)
+    yield from trials.items()
 
 
-def running_mean(values: Floats, window: int) -> Floats:
-    """Mean of the last `window` values, of fewer at the beginning."""
-    total = np.concatenate([[0.0], np.cumsum(values)])
-    end = np.arange(1, len(values) + 1)
-    start = np.maximum(0, end - window)
-    return np.asarray((total[end] - total[start]) / (end - start))
-
-
-def read_usage(results: Results, trial: str) -> Usage | None:
-    frame = results.samples(trial)
-    frame = frame.select("time_ns", "cpu_user_ns", "cpu_system_ns", "rss_bytes").drop_nulls()
-    # The last sample may find the process already gone.
-    frame = frame.filter(pl.col("rss_bytes") > 0)
-    if len(frame) < 2:
-        return None
-    return Usage(
-        time_s=frame["time_ns"].to_numpy() / 1e9,
-        cpu_s=(frame["cpu_user_ns"] + frame["cpu_system_ns"]).to_numpy() / 1e9,
-        rss_mb=frame["rss_bytes"].to_numpy() / 1e6,
-    )
-
-
-def band(contestant: str, runs: list[tuple[Floats, Floats]], points: int, hold: bool = True) -> pl.DataFrame:
+def band(contestant: str, runs: list[tuple[Floats, Floats]], points: int, hold: bool = True) -> Band:
     """Median and quartiles of (x, y) runs on a common grid from 0 to the end of the longest.
 
     With `hold` a run that has ended keeps its last value: leaving it out would leave only the slow runs.
     """
-    if not runs:
-        return pl.DataFrame(schema=BAND_SCHEMA)
     grid = np.linspace(0, max(x[-1] for x, _ in runs), points)
     values = np.stack([np.interp(grid, x, y, left=np.nan, right=None if hold else np.nan) for x, y in runs])
-    return quartiles(contestant, grid, values)
+    return quartile_band(contestant, grid, values)
 
 
-def rate_band(contestant: str, runs: list[tuple[Floats, Floats]], points: int) -> pl.DataFrame:
+def rate_band(contestant: str, runs: list[tuple[Floats, Floats]], points: int) -> Band:
     """Growth of a cumulative count per unit of x, in percent, between the points of a common grid."""
-    if not runs:
-        return pl.DataFrame(schema=BAND_SCHEMA)
     end = max(x[-1] for x, _ in runs)
     edges = np.linspace(0, end, min(points, max(8, int(end / SHORTEST_RATE_S))) + 1)
     # Every count is zero at the spawn, which no sample sees.
     totals = np.stack([np.interp(edges, np.r_[0, x], np.r_[0, y], right=np.nan) for x, y in runs])
     # A process that ends takes its share of the sum with it: no growth, not a negative one.
     rates = np.maximum(0, np.diff(totals)) / np.diff(edges) * 100
-    return quartiles(contestant, (edges[:-1] + edges[1:]) / 2, rates)
+    return quartile_band(contestant, (edges[:-1] + edges[1:]) / 2, rates)
 
 
-def quartiles(contestant: str, grid: Floats, values: Floats) -> pl.DataFrame:
+def quartile_band(contestant: str, grid: Floats, values: Floats) -> Band:
     """Where at least half of the runs have a value."""
     present = np.isfinite(values).sum(axis=0) * 2 >= len(values)
-    low, middle, high = np.nanquantile(values[:, present], [0.25, 0.5, 0.75], axis=0)
-    return pl.DataFrame(
-        {"contestant": contestant, "x": grid[present], "y": middle, "low": low, "high": high},
-        schema=BAND_SCHEMA,
-    )
+    low, middle, high = quartiles(values[:, present])
+    return Band(contestant, grid[present], middle, low, high)
+
+
+def quartiles(values: Floats) -> tuple[Floats, Floats, Floats]:
+    """Of each column, NaN left out; as numpy.nanquantile, which takes a hundred times as long."""
+    ordered = np.sort(values, axis=0)
+    last = np.isfinite(values).sum(axis=0) - 1
+    found = []
+    for share in (0.25, 0.5, 0.75):
+        place = share * last
+        below = np.floor(place).astype(np.intp)
+        above = np.minimum(below + 1, last)
+        start, end = (np.take_along_axis(ordered, index[None], axis=0)[0] for index in (below, above))
+        found.append(start + (place - below) * (end - start))
+    return found[0], found[1], found[2]

@@ -9,13 +9,12 @@ from typing import Any
 
 import polars as pl
 
-from rldyno.answers.numbers import factor, interval, number, span
+from rldyno.answers.numbers import factor, number, span
 from rldyno.answers.sentence import sentence
 from rldyno.answers.table import CERTIFICATE_WORDS, Group, Metric, Row
-from rldyno.report.charts import STARTUP_WORDS
-from rldyno.report.curves import GroupCurves
-from rldyno.results import ABSENT, Certificate, Results, judged
-from rldyno_rig import schema
+from rldyno.report.data import answer_rows
+from rldyno.report.lengths import leads_sentence
+from rldyno.results import Results
 
 Json = dict[str, Any]
 
@@ -30,19 +29,6 @@ class Cell:
     ratio: str | None = None
     note: str | None = None
     best: bool = False
-
-
-@dataclass(frozen=True)
-class Proof:
-    contestant: str
-    algorithm: str
-    network: str
-    device: str
-    state: str
-    words: str
-    detail: str | None
-    made_at: str
-    rungs: tuple[Json, ...]
 
 
 def table_cell(row: Row, metric: Metric) -> Cell:
@@ -63,95 +49,6 @@ def table_cell(row: Row, metric: Metric) -> Cell:
     )
 
 
-def answer_rows(group: Group) -> list[Json]:
-    """Rows of the answer's picture: what can be drawn of the primary metric."""
-    rows = []
-    for order, row in enumerate(group.rows):
-        figure = row.figures.get(group.primary.name)
-        if figure is None or math.isinf(figure.estimate.point):
-            continue
-        scale = group.primary.scale
-        estimate = figure.estimate
-        bounded = estimate.high is not None and math.isfinite(estimate.high)
-        words = [f"{number(estimate.point * scale)} {group.primary.unit}", interval(estimate, scale)]
-        rows.append(
-            {
-                "contestant": row.contestant,
-                "order": order,
-                "ranked": row.unranked is None,
-                "value": significant(estimate.point * scale),
-                "low": significant(estimate.low * scale) if bounded and estimate.low is not None else None,
-                "high": significant(estimate.high * scale) if bounded and estimate.high is not None else None,
-                "text": " ".join(filter(None, words)),
-            }
-        )
-    return rows
-
-
-def phase_rows(group: Group) -> list[Json]:
-    """Mean seconds of each phase and its share of the training loop."""
-    return part_rows(group, {phase: f"phase_{phase}_s" for phase in schema.PHASES})
-
-
-def startup_rows(group: Group) -> list[Json]:
-    return part_rows(group, {STARTUP_WORDS[part]: f"startup_{part}_s" for part in schema.STARTUP})
-
-
-def part_rows(group: Group, columns: Mapping[str, str]) -> list[Json]:
-    done = group.trials.filter(pl.col("status") == "done")
-    means = done.group_by("contestant").agg(pl.col(list(columns.values())).mean())
-    by_contestant = {row["contestant"]: row for row in means.iter_rows(named=True)}
-    rows = []
-    for order, row in enumerate(row for row in group.rows if row.contestant in by_contestant):
-        values = by_contestant[row.contestant]
-        total = sum(values[column] or 0 for column in columns.values())
-        if not total:
-            continue
-        rows += [
-            {
-                "contestant": row.contestant,
-                "order": order,
-                "part": part,
-                "part_order": index,
-                "seconds": significant(values[column]),
-                "share": significant(values[column] / total),
-            }
-            for index, (part, column) in enumerate(columns.items())
-            if values[column] is not None
-        ]
-    return rows
-
-
-def band_rows(bands: pl.DataFrame, threshold: float | None = None) -> Json:
-    """Bands as columns per contestant, `{name: {x: […], y: […], …}}`, and the threshold."""
-    packed = {
-        name: {
-            column: [significant(value) for value in frame[column]] for column in ("x", "y", "low", "high")
-        }
-        for (name,), frame in bands.partition_by("contestant", as_dict=True, maintain_order=True).items()
-    }
-    return {"bands": packed, "threshold": threshold}
-
-
-def group_data(group: Group, curves: GroupCurves) -> Json:
-    """Data of every chart of a group, by the chart's name."""
-    return {
-        f"answer-{group.primary.name}": {"rows": answer_rows(group)},
-        "learning-steps": band_rows(curves.steps, group.stop_return),
-        "learning-episodes": band_rows(curves.episodes, group.stop_return),
-        "learning-time": band_rows(curves.time, group.stop_return),
-        "cpu": band_rows(curves.cpu),
-        "memory": band_rows(curves.memory),
-        "phases": {"rows": phase_rows(group)},
-        "startup": {"rows": startup_rows(group)},
-    }
-
-
-def significant(value: float) -> float:
-    """Four digits: more than a chart can show."""
-    return float(f"{value:.4g}")
-
-
 def sentence_parts(text: str) -> list[tuple[bool, str]]:
     """Text and the names in it: `(is a name, words)`, from backticks."""
     return [(index % 2 == 1, part) for index, part in enumerate(text.split("`")) if part]
@@ -160,6 +57,9 @@ def sentence_parts(text: str) -> list[tuple[bool, str]]:
 def group_view(group: Group, index: int) -> Json:
     return {
         "id": f"group-{index}",
+        "algorithm": group.algorithm,
+        "environment": group.environment,
+        "leads": sentence_parts(leads_sentence(group) or ""),
         "index": index,
         "label": group.label,
         "sentence": sentence_parts(sentence(group)),
@@ -188,38 +88,6 @@ def group_view(group: Group, index: int) -> Json:
     }
 
 
-def proofs(results: Results) -> list[Proof]:
-    """Every certificate, judged against what ran, and every contestant that ran without one."""
-    found = [
-        proof(certificate, results.facts.get(certificate.contestant)) for certificate in results.certificates
-    ]
-    known = {(item.contestant, item.algorithm) for item in found}
-    ran = (
-        results.trials.filter(pl.col("status") == "done").select("contestant", "algorithm", "device").unique()
-    )
-    bare = [
-        Proof(contestant, algorithm, "", device, ABSENT, CERTIFICATE_WORDS[ABSENT], "never proven", "", ())
-        for contestant, algorithm, device in ran.iter_rows()
-        if (contestant, algorithm) not in known
-    ]
-    return sorted(found + bare, key=lambda item: (item.contestant, item.algorithm, item.network))
-
-
-def proof(certificate: Certificate, facts: Json | None) -> Proof:
-    state, detail = judged(certificate, facts)
-    return Proof(
-        contestant=certificate.contestant,
-        algorithm=certificate.algorithm,
-        network=certificate.network,
-        device=certificate.device,
-        state=state,
-        words=CERTIFICATE_WORDS[state],
-        detail=detail,
-        made_at=certificate.made_at,
-        rungs=certificate.rungs,
-    )
-
-
 def failures(results: Results) -> list[Json]:
     """Failed trials but for absences and interruptions; those with the same message are one entry."""
     failed = results.trials.filter(
@@ -238,6 +106,15 @@ def absences(groups: Sequence[Group]) -> dict[str, list[tuple[bool, str]]]:
         for row in group.rows
         if row.absent is not None
     }
+
+
+def toolchains(results: Results) -> list[str]:
+    """What each framework ran with, one line each: `torch: python 3.11.7, torch 2.9.0, numpy 2.3.1`."""
+    lines = {
+        contestant.partition(":")[0]: ", ".join(f"{name} {version}" for name, version in sets[0].items())
+        for contestant, sets in results.versions.items()
+    }
+    return [f"{framework}: {packages}" for framework, packages in sorted(lines.items())]
 
 
 def flat(value: Any, name: str = "") -> list[tuple[str, str]]:

@@ -17,15 +17,15 @@
   async function draw(place) {
     if (views.has(place)) return;
     views.set(place, null);
-    const { chart, group } = place.dataset;
-    const rows = rowsOf(data.groups[group][chart]);
+    const { chart, scope } = place.dataset;
+    const rows = rowsOf(data.scopes[scope][chart]);
     if (!rows.some((row) => row.contestant)) {
       place.innerHTML = "<p class='quiet'>Not recorded.</p>";
       return;
     }
     const spec = { ...data.charts[chart], datasets: { rows } };
     // Vega-Lite cannot fit a width beside a height in steps: count the steps here.
-    if (spec.height.step) spec.height = spec.height.step * new Set(rows.map((row) => row.contestant)).size;
+    if (spec.height.step) spec.height = spec.height.step * new Set(rows.map((row) => row.label ?? row.contestant)).size;
     // ast: expressions are interpreted, so that the page's policy can forbid eval.
     const options = { actions: false, renderer: "svg", ast: true };
     const drawn = await window.drawChart(place, spec, options);
@@ -43,7 +43,7 @@
 
   // A page of modest size is drawn whole, so that it prints whole.
   const isOpen = (place) => !place.closest("details:not([open])");
-  if (places.length <= 100) {
+  if (places.length <= 200) {
     const rest = [...places].filter(isOpen);
     const next = () => {
       const place = rest.shift();
@@ -61,6 +61,34 @@
       views.forEach((view) => view && view.signal("hidden", [...hidden]).runAsync());
     });
   }
+
+  // A row stays when its comparison is chosen and the text is in the row or in the comparison's name.
+  const filter = document.querySelector("form.filter");
+  const comparisons = [...document.querySelectorAll(".comparison")].map((place) => ({
+    place,
+    label: place.dataset.label.toLowerCase(),
+    rows: [...place.querySelectorAll("tbody tr")].map((row) => ({ row, text: row.textContent.toLowerCase() })),
+  }));
+  function applyFilter() {
+    const wanted = new FormData(filter);
+    const words = wanted.get("text").toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    let all = 0;
+    for (const { place, label, rows } of comparisons) {
+      const chosen = ["algorithm", "environment"].every((name) => !wanted.get(name) || wanted.get(name) === place.dataset[name]);
+      let here = 0;
+      for (const { row, text } of rows) {
+        row.hidden = !(chosen && words.every((word) => text.includes(word) || label.includes(word)));
+        here += !row.hidden;
+      }
+      place.hidden = here === 0;
+      shown += here;
+      all += rows.length;
+    }
+    filter.querySelector("output").textContent = shown === all ? "" : `${shown} of ${all} rows`;
+  }
+  filter.addEventListener("input", applyFilter);
+  filter.addEventListener("submit", (event) => event.preventDefault());
 
   function sortBy(heading) {
     const table = heading.closest("table");

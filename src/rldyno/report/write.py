@@ -6,7 +6,7 @@ import base64
 import functools
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from rldyno import __version__
 from rldyno.answers.sentence import headline
-from rldyno.answers.table import METRICS, Group, compare
 from rldyno.errors import Problem
-from rldyno.report import charts, page
-from rldyno.report.curves import group_curves
+from rldyno.report import crimes, page, parity
+from rldyno.report.content import gather
+from rldyno.report.theme import PART_COLOURS, html_theme
 from rldyno.results import Results, load_results
 
 HERE = Path(__file__).parent
-# Points of all curves together; a curve keeps between 20 and 100 of them.
-POINT_BUDGET = 120_000
 # Beyond this many groups a group's charts are folded away until they are asked for.
 OPEN_GROUPS = 6
 RUN_FACTS = ("started_at", "resumed_at", "rldyno", "git_revision", "versions", "study_sha256")
@@ -44,74 +42,69 @@ def write_report(directory: Path, path: Path | None = None) -> Path:
 
 
 def render(results: Results) -> str:
-    groups = compare(results)
-    styles = charts.styles_of(results.trials.filter(pl.col("status") == "done")["contestant"].to_list())
-    points = curve_points(groups)
-    curves = [group_curves(results, group, points) for group in groups]
+    content = gather(results)
+    groups = content.groups
+    theme = html_theme(content.styles)
+    scopes = {scope.id: scope.charts for scope in content.scopes}
+    used = {name for charts in scopes.values() for name in charts}
     data = {
-        "charts": chart_specs(charts.html_theme(styles), groups),
-        "groups": [page.group_data(group, bands) for group, bands in zip(groups, curves, strict=True)],
+        "charts": {name: make(theme).to_dict() for name, make in content.definitions.items() if name in used},
+        "scopes": scopes,
     }
     bundle, script = javascript_bundle(), read("script.js")
-    environment = Environment(
+    return (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            title=results.title,
+            headline=page.sentence_parts(headline(groups)),
+            groups=[page.group_view(group, index) for index, group in enumerate(groups)],
+            algorithms=sorted({group.algorithm for group in groups}),
+            environments=sorted({group.environment for group in groups}),
+            tasks=content.tasks,
+            axes=content.axes,
+            styles=content.styles,
+            uncertified={row.contestant for group in groups for row in group.rows if not row.certified},
+            part_colours=PART_COLOURS,
+            open_groups=OPEN_GROUPS,
+            trials=len(results.trials),
+            ended=len(results.ended),
+            pending=results.pending,
+            unreadable=[*results.unreadable, *content.damaged],
+            parity=parity.parity_tables(results),
+            parity_summary=parity.parity_summary(results),
+            unproven=parity.unproven(results, groups),
+            divergences=parity.divergences(results, groups),
+            crimes=crimes.lint(results, groups),
+            failures=page.failures(results),
+            absences=page.absences(groups),
+            machine=page.flat(machine_facts(results)),
+            facts={contestant: page.flat(shown_facts(facts)) for contestant, facts in results.facts.items()},
+            noise=noise(results),
+            study=results.study,
+            toolchains=page.toolchains(results),
+            version=__version__,
+            revision=results.manifest.get("git_revision"),
+            policy=content_policy(bundle, script),
+            style=read("style.css"),
+            bundle=bundle,
+            script=script,
+            data=embedded_json(data),
+        )
+    )
+
+
+def environment() -> Environment:
+    made = Environment(
         loader=FileSystemLoader(HERE),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["figure"] = lambda value: "–" if value is None else f"{value:.1e}"
-    return environment.get_template("report.html.j2").render(
-        title=results.title,
-        headline=page.sentence_parts(headline(groups)),
-        groups=[page.group_view(group, index) for index, group in enumerate(groups)],
-        styles=styles,
-        uncertified={row.contestant for group in groups for row in group.rows if not row.certified},
-        part_colours=charts.PART_COLOURS,
-        open_groups=OPEN_GROUPS,
-        trials=len(results.trials),
-        ended=len(results.ended),
-        pending=results.pending,
-        unreadable=[*results.unreadable, *(note for bands in curves for note in bands.damaged)],
-        proofs=page.proofs(results),
-        failures=page.failures(results),
-        absences=page.absences(groups),
-        machine=page.flat(machine_facts(results)),
-        facts={contestant: page.flat(shown_facts(facts)) for contestant, facts in results.facts.items()},
-        noise=noise(results),
-        study=results.study,
-        directory=str(results.directory),
-        version=__version__,
-        policy=content_policy(bundle, script),
-        style=read("style.css"),
-        bundle=bundle,
-        script=script,
-        data=embedded_json(data),
-    )
-
-
-def chart_specs(theme: charts.Theme, groups: Sequence[Group]) -> dict[str, Any]:
-    """Each chart once; its data come per group."""
-    made = {
-        "learning-steps": charts.learning_against_steps(theme),
-        "learning-episodes": charts.learning_against_episodes(theme),
-        "learning-time": charts.learning_against_time(theme),
-        "cpu": charts.cpu_against_time(theme),
-        "memory": charts.memory_against_time(theme),
-        "phases": charts.phases(theme),
-        "startup": charts.startup(theme),
-    }
-    primaries = {group.primary.name for group in groups}
-    for metric in METRICS:
-        if metric.name in primaries:
-            x_title = f"{metric.title.lower()}, {metric.unit}"
-            made[f"answer-{metric.name}"] = charts.answer(theme, metric.title, x_title)
-    return {name: chart.to_dict() for name, chart in made.items()}
-
-
-def curve_points(groups: Sequence[Group]) -> int:
-    curves = 5 * sum(len(group.rows) for group in groups)
-    return max(20, min(100, POINT_BUDGET // max(1, curves)))
+    made.filters["figure"] = lambda value: "–" if value is None else "0" if value == 0 else f"{value:.0e}"
+    made.filters["words"] = page.sentence_parts
+    return made
 
 
 def noise(results: Results) -> dict[str, float]:
@@ -120,10 +113,16 @@ def noise(results: Results) -> dict[str, float]:
     figures = {
         "median noise score": done["noise_score"].median(),
         "worst noise score": done["noise_score"].max(),
+        "fastest calibration, ms": milliseconds(done["calibration_ns"].min()),
+        "slowest calibration, ms": milliseconds(done["calibration_ns"].max()),
         "median cost of the probe, % of one core": done["probe_core_percent"].median(),
         "worst cost of the probe, % of one core": done["probe_core_percent"].max(),
     }
     return {name: float(value) for name, value in figures.items() if isinstance(value, int | float)}
+
+
+def milliseconds(nanoseconds: object) -> float | None:
+    return nanoseconds / 1e6 if isinstance(nanoseconds, int) else None
 
 
 def machine_facts(results: Results) -> dict[str, Any]:

@@ -1,0 +1,155 @@
+"""Everything a report shows, gathered once: the HTML page and the picture files are made from it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from rldyno.answers.table import METRICS, Group, compare
+from rldyno.report import charts, measures
+from rldyno.report.curves import GroupCurves, group_curves
+from rldyno.report.data import group_data, noise_rows
+from rldyno.report.theme import Chart, Style, Theme, styles_of
+from rldyno.results import Results
+
+Json = dict[str, Any]
+Definition = Callable[[Theme], Chart]
+# Points of all curves together; a curve keeps between 20 and 100 of them.
+POINT_BUDGET = 120_000
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A part of the report that has charts of its own: a comparison, a task, an axis, the whole run."""
+
+    id: str
+    label: str
+    charts: dict[str, Json]
+    """Data by the name of the chart."""
+
+
+@dataclass(frozen=True)
+class Content:
+    results: Results
+    groups: tuple[Group, ...]
+    styles: tuple[Style, ...]
+    comparisons: tuple[Scope, ...]
+    """One per group, in their order."""
+    tasks: tuple[Scope, ...]
+    axes: tuple[Scope, ...]
+    run: Scope
+    definitions: dict[str, Definition]
+    damaged: tuple[str, ...]
+    """Series that could not be read, one sentence each."""
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        return (*self.comparisons, *self.tasks, *self.axes, self.run)
+
+
+def gather(results: Results) -> Content:
+    groups = tuple(sorted(compare(results), key=natural_order))
+    points = curve_points(groups)
+    curves = [group_curves(results, group, points) for group in groups]
+    summaries = [measures.summary(group, found.use) for group, found in zip(groups, curves, strict=True)]
+    definitions = group_definitions(groups)
+    axes = axis_scopes(groups, summaries, definitions)
+    return Content(
+        results=results,
+        groups=groups,
+        styles=styles_of(results.trials.filter(pl.col("status") == "done")["contestant"].to_list()),
+        comparisons=comparison_scopes(groups, curves),
+        tasks=task_scopes(groups, summaries),
+        axes=axes,
+        run=Scope("run", "All trials", {"noise": {"rows": noise_rows(results)}}),
+        definitions=definitions,
+        damaged=tuple(note for found in curves for note in found.damaged),
+    )
+
+
+def natural_order(group: Group) -> list[tuple[bool, float, str]]:
+    """By task, then by rising settings: numbers before words, and what has no value last."""
+    return [
+        (value is None, value, "")
+        if isinstance(value, int | float)
+        else (value is None, math.inf, str(value))
+        for value in group.axes.values()
+    ]
+
+
+def comparison_scopes(groups: Sequence[Group], curves: Sequence[GroupCurves]) -> tuple[Scope, ...]:
+    return tuple(
+        Scope(f"group-{index}", group.label, group_data(group, found))
+        for index, (group, found) in enumerate(zip(groups, curves, strict=True))
+    )
+
+
+def task_scopes(groups: Sequence[Group], summaries: Sequence[pl.DataFrame]) -> tuple[Scope, ...]:
+    scopes = []
+    for index, (label, members) in enumerate(measures.tasks(groups).items()):
+        rows = {
+            measure.name: measures.task_rows(members, summaries, groups, measure.name)
+            for measure in measures.SIDE_BY_SIDE
+        }
+        scopes.append(
+            Scope(f"task-{index}", label, {name: {"rows": found} for name, found in rows.items() if found})
+        )
+    return tuple(scope for scope in scopes if scope.charts)
+
+
+def axis_scopes(
+    groups: Sequence[Group], summaries: Sequence[pl.DataFrame], definitions: dict[str, Definition]
+) -> tuple[Scope, ...]:
+    """Also adds the definitions of the charts: their x axis has the name of the study's."""
+    scopes = []
+    for index, family in enumerate(measures.families(groups)):
+        title = measures.axis_title(family.axis, groups[family.members[0]])
+        data = {}
+        for measure in measures.AGAINST_AXIS:
+            rows = measures.axis_rows(family, summaries, groups, measure.name)
+            if rows:
+                name = f"{slug(title)}-{measure.name}"
+                data[name] = {"rows": rows}
+                definitions[name] = partial(
+                    charts.scaling, title=measure.title, x_title=title, y_title=measure.unit
+                )
+        scopes.append(Scope(f"axis-{index}", f"{family.label}: against {title}", data))
+    return tuple(scope for scope in scopes if scope.charts)
+
+
+def group_definitions(groups: Sequence[Group]) -> dict[str, Definition]:
+    made: dict[str, Definition] = {
+        "learning-steps": charts.learning_against_steps,
+        "learning-episodes": charts.learning_against_episodes,
+        "learning-time": charts.learning_against_time,
+        "cpu": charts.cpu_against_time,
+        "memory": charts.memory_against_time,
+        "phases": charts.phases,
+        "startup": charts.startup,
+        "break-even": charts.break_even,
+        "noise": charts.noise,
+    }
+    for measure in measures.SIDE_BY_SIDE:
+        made[measure.name] = partial(charts.side_by_side, title=measure.title, x_title=measure.unit)
+    primaries = {group.primary.name for group in groups}
+    for metric in METRICS:
+        if metric.name in primaries:
+            x_title = f"{metric.title.lower()}, {metric.unit}"
+            made[f"answer-{metric.name}"] = partial(charts.answer, title=metric.title, x_title=x_title)
+    return made
+
+
+def curve_points(groups: Sequence[Group]) -> int:
+    curves = 5 * sum(len(group.rows) for group in groups)
+    return max(20, min(100, POINT_BUDGET // max(1, curves)))
+
+
+def slug(text: str) -> str:
+    """A name for files: letters and digits of a label, the rest as single dashes."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")

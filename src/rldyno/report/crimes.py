@@ -1,0 +1,250 @@
+"""A lint of benchmarking crimes, run against the report that carries it.
+
+After Heiser's list (gernot-heiser.org/benchmarking-crimes.html) and van der Kouwe et al. (2018), as far as
+the records can tell. A crime that cannot be judged from them is said to be unknown, never to be absent.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from rldyno.answers.table import Group, Row
+from rldyno.results import Results
+from rldyno.stats.bootstrap import ENOUGH_RUNS
+
+FOUND, CLEAR, UNKNOWN = "found", "clear", "unknown"
+# Score of records.md: 0.1 is a tenth of the CPU time, or of a fixed piece of work, gone to something else.
+NOISY = 0.1
+# The same fixed work takes this many times as long: another machine, or one that throttles.
+OTHER_MACHINE = 1.5
+# Cost of the probe in percent of one core; the lab's own goal is half of it.
+HEAVY_PROBE = 1.0
+SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Finding:
+    name: str
+    verdict: str
+    evidence: str
+    """What in the records says so."""
+    fix: str | None = None
+
+
+def lint(results: Results, groups: Sequence[Group]) -> list[Finding]:
+    """Every crime that was looked for, those found first."""
+    findings = [check(results, groups) for check in CHECKS]
+    return sorted(findings, key=lambda finding: (FOUND, UNKNOWN, CLEAR).index(finding.verdict))
+
+
+def too_few_seeds(_: Results, groups: Sequence[Group]) -> Finding:
+    name = "Too few seeds"
+    few = {
+        f"{row.contestant} on {group.label}: {row.done}"
+        for group, row in ran(groups)
+        if row.done < ENOUGH_RUNS
+    }
+    if not few:
+        return Finding(name, CLEAR, f"at least {ENOUGH_RUNS} runs behind every figure")
+    evidence = f"fewer than {ENOUGH_RUNS} runs: {listed(few)}"
+    return Finding(name, FOUND, evidence, f"raise `seeds` to {ENOUGH_RUNS} or more and run the study again")
+
+
+def missing_spread(_: Results, groups: Sequence[Group]) -> Finding:
+    name = "Figures without spread"
+    single = {f"{row.contestant} ({group.label})" for group, row in ran(groups) if row.done == 1}
+    if not single:
+        return Finding(name, CLEAR, "every figure carries a 95 % interval over seeds")
+    return Finding(
+        name, FOUND, f"one run shows no spread: {listed(single)}", "run at least two seeds, better five"
+    )
+
+
+def uncertified(_: Results, groups: Sequence[Group]) -> Finding:
+    name = "Uncertified contestants"
+    bare = {f"{row.contestant} ({row.certificate_detail})" for _, row in ran(groups) if not row.certified}
+    if not bare:
+        return Finding(name, CLEAR, "every contestant was proven to compute what the reference computes")
+    fix = "`rldyno verify` proves contestants; until then they are shown hollow and not ranked"
+    return Finding(name, FOUND, listed(bare), fix)
+
+
+def unequal_versions(results: Results, _: Sequence[Group]) -> Finding:
+    """Within a contestant, and of what all contestants share: Python and NumPy run loop and environments."""
+    name = "Unequal versions"
+    changed = {
+        f"{contestant}: {package} {' and '.join(sorted(found))}"
+        for contestant, sets in results.versions.items()
+        for package, found in distinct(sets).items()
+        if len(found) > 1
+    }
+    shared = {
+        package: {
+            versions[package]
+            for sets in results.versions.values()
+            for versions in sets
+            if package in versions
+        }
+        for package in ("python", "numpy")
+    }
+    unequal = {f"{package} {', '.join(sorted(found))}" for package, found in shared.items() if len(found) > 1}
+    if changed:
+        fix = "run the study afresh with one set of versions: `rldyno run STUDY --out NEW`"
+        return Finding(
+            name, FOUND, f"trials of one contestant ran with different packages: {listed(changed)}", fix
+        )
+    if unequal:
+        fix = (
+            "pin one version in the toolchains where the frameworks allow it; else read loop times with care"
+        )
+        return Finding(name, FOUND, f"contestants do not share {listed(unequal)}", fix)
+    if not results.versions:
+        return Finding(name, UNKNOWN, "no trial left its versions")
+    return Finding(name, CLEAR, "one set of versions per contestant; Python and NumPy are the same for all")
+
+
+def distinct(sets: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for versions in sets:
+        for package, version in versions.items():
+            found.setdefault(package, set()).add(str(version))
+    return found
+
+
+def noisy_runs(results: Results, _: Sequence[Group]) -> Finding:
+    name = "Noisy runs"
+    scores = finished(results)["noise_score"].drop_nulls().to_list()
+    if not scores:
+        return Finding(name, UNKNOWN, "no trial has a noise score")
+    noisy = [score for score in scores if score > NOISY]
+    worst = f"the worst score is {max(scores):.2f}"
+    if not noisy:
+        return Finding(name, CLEAR, f"{worst}, below {NOISY:g} in every trial")
+    evidence = f"{len(noisy)} of {len(scores)} trials score above {NOISY:g}; {worst}"
+    return Finding(
+        name, FOUND, evidence, "free the machine (`rldyno doctor` shows what disturbs it) and run again"
+    )
+
+
+def selective_subset(results: Results, groups: Sequence[Group]) -> Finding:
+    """Trials that the study asks for and this report does not have."""
+    name = "A selective subset"
+    counts = results.trials.group_by("status", "reason").len()
+    missing = {
+        f"{row['len']} {row['reason'] or 'not run'}"
+        for row in counts.iter_rows(named=True)
+        if row["status"] != "done"
+    }
+    uneven = {group.label for group in groups if len({row.done for row in group.rows if row.done}) > 1}
+    if missing or results.unreadable:
+        unread = {f"{len(results.unreadable)} unreadable files"} if results.unreadable else set()
+        evidence = f"of {len(results.trials)} planned trials these are missing: {listed(missing | unread)}"
+        fix = "`rldyno run STUDY` resumes what is missing; `rldyno status DIR` says why trials failed"
+        return Finding(name, FOUND, evidence, fix)
+    if uneven:
+        fix = "run every contestant with the same seeds"
+        return Finding(name, FOUND, f"contestants have unequal numbers of runs: {listed(uneven)}", fix)
+    return Finding(name, CLEAR, f"all {len(results.trials)} trials that the study asks for are here")
+
+
+def mixed_machines(results: Results, _: Sequence[Group]) -> Finding:
+    name = "Mixed or unsteady machines"
+    known = finished(results).select("cores", "calibration_ns").drop_nulls()
+    speeds = known.group_by("cores").agg(
+        pl.col("calibration_ns").quantile(0.95).alias("slow"),
+        pl.col("calibration_ns").quantile(0.05).alias("fast"),
+    )
+    spread = max((slow / fast for _, slow, fast in speeds.iter_rows() if fast), default=None)
+    if spread is None:
+        return Finding(name, UNKNOWN, "no trial was calibrated")
+    if spread > OTHER_MACHINE:
+        evidence = (
+            f"a fixed piece of work took {spread:.1f} times as long before some trials as before others"
+        )
+        return Finding(
+            name, FOUND, evidence, "run all trials on one machine, at a fixed clock, with nothing beside"
+        )
+    where = (results.manifest.get("machine") or {}).get("cpu") or "one machine"
+    evidence = (
+        f"{where}; a fixed piece of work took the same time before every trial, within a factor {spread:.2f}"
+    )
+    return Finding(name, CLEAR, evidence)
+
+
+def quiet_budget_cuts(_: Results, groups: Sequence[Group]) -> Finding:
+    """A wall-clock limit stops slow contestants at fewer steps, which no learning curve shows by itself."""
+    name = "Quiet budget cuts"
+    cut = {
+        f"{contestant} ({group.label}): {hits}"
+        for group in groups
+        for contestant, hits in wall_hits(group).items()
+    }
+    if not cut:
+        return Finding(name, CLEAR, "no run was stopped by a wall-clock limit before its goal")
+    evidence = f"runs that the wall-clock limit ended before the goal: {listed(cut)}"
+    return Finding(name, FOUND, evidence, "limit `steps` instead of `wall_s`, or raise `wall_s`")
+
+
+def wall_hits(group: Group) -> dict[str, int]:
+    short = ~pl.col("threshold_reached").fill_null(value=False)
+    stopped = group.trials.filter(pl.col("status") == "done", pl.col("reason") == "wall", short)
+    return dict(stopped.group_by("contestant").len().iter_rows())
+
+
+def one_after_the_other(results: Results, _: Sequence[Group]) -> Finding:
+    name = "All of A, then all of B"
+    done = finished(results)
+    together = done.group_by("block").agg(pl.col("contestant").n_unique())["contestant"]
+    if done["contestant"].n_unique() < 2:
+        return Finding(name, CLEAR, "there is only one contestant")
+    if done["block"].null_count():
+        return Finding(name, UNKNOWN, "the trials do not say in which block they ran")
+    if together.max() == 1:
+        fix = "let `rldyno run` order the trials: it interleaves contestants in random blocks"
+        return Finding(name, FOUND, "no two contestants ran in the same block", fix)
+    return Finding(name, CLEAR, "contestants were interleaved in random blocks, so drift hits all alike")
+
+
+def disturbing_probe(results: Results, _: Sequence[Group]) -> Finding:
+    name = "A measurement that disturbs"
+    cost = finished(results)["probe_core_percent"].drop_nulls().to_list()
+    if not cost:
+        return Finding(name, UNKNOWN, "the cost of the probe was not recorded")
+    usual = statistics.median(cost)
+    words = f"watching cost {usual:.2f} % of one core, {max(cost):.2f} % at worst"
+    if usual > HEAVY_PROBE:
+        return Finding(name, FOUND, words, "lower the sampling rate, or leave a core free for the probe")
+    return Finding(name, CLEAR, words)
+
+
+def finished(results: Results) -> pl.DataFrame:
+    return results.trials.filter(pl.col("status") == "done")
+
+
+def ran(groups: Sequence[Group]) -> list[tuple[Group, Row]]:
+    return [(group, row) for group in groups for row in group.rows if row.done]
+
+
+def listed(items: Iterable[str]) -> str:
+    """The first few, in order, and how many more there are."""
+    ordered = sorted(items)
+    rest = len(ordered) - SHOWN
+    return "; ".join(ordered[:SHOWN]) + (f"; and {rest} more" if rest > 0 else "")
+
+
+CHECKS: tuple[Callable[[Results, Sequence[Group]], Finding], ...] = (
+    too_few_seeds,
+    missing_spread,
+    uncertified,
+    unequal_versions,
+    noisy_runs,
+    selective_subset,
+    mixed_machines,
+    quiet_budget_cuts,
+    one_after_the_other,
+    disturbing_probe,
+)

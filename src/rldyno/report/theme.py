@@ -1,0 +1,181 @@
+"""How every chart looks: contestants' colours, dashes and shapes, in HTML and in pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import altair as alt
+
+Chart = Any
+
+# Okabe and Ito's colour-blind-safe colours, then Tol's; (on white, on black).
+FRAMEWORK_COLOURS = {
+    "numpy": ("#59616b", "#aeb6c0"),
+    "torch": ("#d55e00", "#f58a42"),
+    "jax": ("#0072b2", "#56a8e6"),
+    "tensorflow": ("#e69f00", "#f5c04f"),
+    "mxnet": ("#009e73", "#3fc9a0"),
+    "theano": ("#cc79a7", "#e6a3c8"),
+    "pytensor": ("#882255", "#cf6f9f"),
+    "chainer": ("#56b4e9", "#8fd0f5"),
+    "paddle": ("#332288", "#9a8fe0"),
+    "mlx": ("#999933", "#c8c864"),
+    "tinygrad": ("#661100", "#c07a62"),
+}
+OTHER_COLOURS = (
+    ("#44aa99", "#6fd0c0"),
+    ("#aa4499", "#d58fca"),
+    ("#ddcc77", "#e8dc9c"),
+    ("#117733", "#4cb877"),
+)
+PART_COLOURS = (
+    ("#009e73", "#2fbf96"),
+    ("#56b4e9", "#7cc6ef"),
+    ("#e69f00", "#f0b93c"),
+    ("#cc79a7", "#dc97bd"),
+    ("#0072b2", "#3f95d0"),
+    ("#882255", "#b8557f"),
+    ("#9aa0a6", "#7d848b"),
+)
+# A framework's modes, in order of appearance.
+DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (12, 4))
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
+
+
+@dataclass(frozen=True)
+class Style:
+    """How one contestant is drawn everywhere."""
+
+    contestant: str
+    colour: tuple[str, str]
+    dash: tuple[int, ...]
+    shape: str
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours as words of the medium: CSS variables in HTML, plain colours in a picture."""
+
+    styles: tuple[Style, ...]
+    colours: tuple[str, ...]
+    """One per style."""
+    parts: tuple[str, ...]
+    ink: str
+    muted: str
+    grid: str
+    width: int | str
+    legend: bool
+
+    def only(self, indices: Sequence[int]) -> Theme:
+        """With some of the contestants, who keep their looks."""
+        styles = tuple(self.styles[index] for index in indices)
+        return replace(self, styles=styles, colours=tuple(self.colours[index] for index in indices))
+
+
+def styles_of(contestants: Sequence[str]) -> tuple[Style, ...]:
+    """A colour per framework, a dash and a shape per mode."""
+    frameworks = list(dict.fromkeys(name.partition(":")[0] for name in contestants))
+    strangers = [name for name in frameworks if name not in FRAMEWORK_COLOURS]
+    colours = FRAMEWORK_COLOURS | {
+        name: OTHER_COLOURS[index % len(OTHER_COLOURS)] for index, name in enumerate(strangers)
+    }
+    modes: dict[str, int] = {}
+    styles = []
+    for contestant in dict.fromkeys(contestants):
+        framework = contestant.partition(":")[0]
+        index = modes.get(framework, 0)
+        modes[framework] = index + 1
+        styles.append(
+            Style(contestant, colours[framework], DASHES[index % len(DASHES)], SHAPES[index % len(SHAPES)])
+        )
+    return tuple(styles)
+
+
+def html_theme(styles: tuple[Style, ...]) -> Theme:
+    """Colours are CSS variables, so that the page's scheme (light, dark, print) is the charts' scheme."""
+    return Theme(
+        styles=styles,
+        colours=tuple(f"var(--series-{index})" for index in range(len(styles))),
+        parts=tuple(f"var(--part-{index})" for index in range(len(PART_COLOURS))),
+        ink="var(--ink)",
+        muted="var(--muted)",
+        grid="var(--line)",
+        width="container",
+        legend=False,
+    )
+
+
+def picture_theme(styles: tuple[Style, ...]) -> Theme:
+    """For PNG, SVG and PDF on white."""
+    return Theme(
+        styles=styles,
+        colours=tuple(style.colour[0] for style in styles),
+        parts=tuple(light for light, _ in PART_COLOURS),
+        ink="#1c2024",
+        muted="#5b636b",
+        grid="#e3e6e9",
+        width=420,
+        legend=True,
+    )
+
+
+def shown(chart: Chart) -> Chart:
+    return chart.transform_filter("indexof(hidden, datum.contestant) < 0")
+
+
+def colour(theme: Theme) -> Any:
+    return alt.Color(
+        "contestant:N", scale=alt.Scale(domain=names(theme), range=list(theme.colours)), legend=legend(theme)
+    )
+
+
+def dash(theme: Theme) -> Any:
+    dashes = [list(style.dash) for style in theme.styles]
+    return alt.StrokeDash(
+        "contestant:N", scale=alt.Scale(domain=names(theme), range=dashes), legend=legend(theme)
+    )
+
+
+def shape(theme: Theme) -> Any:
+    shapes = [style.shape for style in theme.styles]
+    return alt.Shape("contestant:N", scale=alt.Scale(domain=names(theme), range=shapes), legend=None)
+
+
+def legend(theme: Theme) -> Any:
+    return alt.Legend(title=None, orient="top", columns=3, symbolType="stroke") if theme.legend else None
+
+
+def names(theme: Theme) -> list[str]:
+    return [style.contestant for style in theme.styles]
+
+
+def finished(chart: Chart, theme: Theme, title: str, height: Any = 210) -> Chart:
+    font = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
+    return (
+        chart.add_params(alt.param(name="hidden", value=[]))
+        .properties(width=theme.width, height=height, description=title)
+        .properties(
+            title=alt.TitleParams(
+                title, anchor="start", fontSize=13, fontWeight=600, color=theme.ink, offset=8
+            )
+        )
+        .properties(autosize=alt.AutoSizeParams(type="fit-x", contains="padding"))
+        .configure(
+            background="transparent", font=font, padding={"left": 4, "right": 14, "top": 4, "bottom": 4}
+        )
+        .configure_view(stroke=None)
+        .configure_axis(
+            labelColor=theme.muted,
+            titleColor=theme.muted,
+            titleFontWeight="normal",
+            titleFontSize=12,
+            labelFontSize=11,
+            gridColor=theme.grid,
+            domainColor=theme.grid,
+            tickColor=theme.grid,
+            titlePadding=8,
+        )
+        .configure_legend(labelColor=theme.ink, labelFontSize=12, symbolSize=90, labelLimit=200)
+    )
