@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from rldyno.commands.claims import claims
 from rldyno.commands.doctor import doctor
 from rldyno.commands.export import export
 from rldyno.commands.plan import plan
@@ -32,6 +33,7 @@ app.command()(verify)
 app.command()(run)
 app.command()(status)
 app.command()(report)
+app.command()(claims)
 app.command()(export)
 app.command()(trial)
 

@@ -1,0 +1,302 @@
+"""From a check to its verdict: the effect's interval against the bounds that the claim sets."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rldyno.claims.effects import (
+    HOLDS,
+    REFUTED,
+    UNDECIDED,
+    CheckVerdict,
+    Comparison,
+    Part,
+    concluded,
+    ratio_of,
+    trend_of,
+    verdict_of,
+)
+from rldyno.claims.evidence import Cell, Evidence, admitted, cells, setting_words
+from rldyno.claims.form import HYPER, Check, Claim
+from rldyno.claims.metrics import METRICS
+from rldyno.claims.missing import few_seeds, lacking, unmeasured
+from rldyno.records import Json
+from rldyno.stats.bootstrap import LEVEL, Estimate, Floats
+from rldyno.stats.distributions import proportion_interval
+from rldyno.stats.significance import holm, welch
+
+# The same results give the same verdicts.
+SEED = 20_260_102
+
+
+@dataclass(frozen=True)
+class ClaimVerdict:
+    claim: Claim
+    verdict: str
+    checks: tuple[CheckVerdict, ...]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(item for check in self.checks for item in check.missing))
+
+
+def judge(claims: Iterable[Claim], evidence: Evidence) -> tuple[ClaimVerdict, ...]:
+    return tuple(judge_claim(claim, evidence) for claim in claims)
+
+
+def judge_claim(claim: Claim, evidence: Evidence) -> ClaimVerdict:
+    """Holds if every check holds, refuted if one is refuted."""
+    checks = tuple(judge_check(check, evidence) for check in claim.check)
+    verdicts = {check.verdict for check in checks}
+    verdict = REFUTED if REFUTED in verdicts else UNDECIDED if UNDECIDED in verdicts else HOLDS
+    return ClaimVerdict(claim, verdict, checks)
+
+
+def judge_check(check: Check, evidence: Evidence) -> CheckVerdict:
+    missing = lacking(check, evidence)
+    if missing:
+        return CheckVerdict(check, UNDECIDED, missing=tuple(missing))
+    return KINDS[check.kind](check, evidence, np.random.default_rng(SEED))
+
+
+# --- the kinds of check -------------------------------------------------------------------------------------
+
+
+def ratio_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> CheckVerdict:
+    """metric of A / metric of B, in every setting that has both."""
+    freed = freed_columns({*check.a, *check.b})
+    kept = [
+        axis
+        for axis in evidence.axes
+        if axis not in freed and not (HYPER in freed and axis.startswith(HYPER))
+    ]
+    sides = [
+        by_setting(cells(evidence, admitted(evidence.rows, check.where, side), check.metric, rng), kept)
+        for side in (check.a, check.b)
+    ]
+    shown = varying(evidence, [cell for side in sides for group in side.values() for cell in group], *freed)
+    comparisons = []
+    for key in sides[0].keys() & sides[1].keys():
+        side_a, side_b = (represented(side[key], check) for side in sides)
+        comparisons += [
+            ratio_of(cell_a, cell_b, pair_label(cell_a, cell_b, freed, shown))
+            for cell_a, cell_b in itertools.product(side_a, side_b)
+            if cell_a.keys != cell_b.keys
+        ]
+    if not comparisons:
+        why = "needs A and B in one and the same setting" if all(sides) else unmeasured(check.metric)
+        return CheckVerdict(check, UNDECIDED, missing=(why,))
+    return concluded(check, sorted(comparisons, key=lambda item: item.label))
+
+
+def value_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> CheckVerdict:
+    """The metric itself, of every contestant and setting that `a` and `where` admit."""
+    found = cells(evidence, admitted(evidence.rows, check.where, check.a), check.metric, rng)
+    shown = varying(evidence, found)
+    return concluded(
+        check,
+        [
+            Comparison(
+                ", ".join(filter(None, [cell.contestant, setting_words(cell.keys, shown)])),
+                cell.point,
+                cell.draws,
+                cell.draws,
+                (cell,),
+            )
+            for cell in found
+        ],
+        geometric=False,
+    )
+
+
+def share_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> CheckVerdict:
+    """The share of runs that reached the threshold, all settings together."""
+    rows = admitted(evidence.rows, check.where, check.a)
+    flags = [bool(row["threshold_reached"]) for row in rows if row.get("threshold_reached") is not None]
+    if len(flags) < check.seeds:
+        return CheckVerdict(check, UNDECIDED, missing=(few_seeds(check.seeds, len(flags)),))
+    low, high = proportion_interval(sum(flags), len(flags))
+    effect = Estimate(sum(flags) / len(flags), low, high, len(flags))
+    trials = tuple(str(row["trial"]) for row in rows)
+    label = f"{sum(flags)} of {len(flags)} runs"
+    return CheckVerdict(check, verdict_of(effect, check.bounds), effect, (Part(label, effect, trials),))
+
+
+def trend_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> CheckVerdict:
+    """The factor by which the metric changes from the lowest to the highest value of the axis.
+
+    By a straight line through log metric over log axis.
+    """
+    axis = check.axis or ""
+    found = cells(evidence, admitted(evidence.rows, check.where, check.a), check.metric, rng)
+    kept = [name for name in evidence.axes if name != axis]
+    comparisons = []
+    for group in by_setting(found, kept).values():
+        numeric = [cell for cell in group if isinstance(cell.keys.get(axis), int | float)]
+        if len({cell.keys[axis] for cell in numeric}) > 1:
+            comparisons.append(trend_of(numeric, axis, varying(evidence, found, axis)))
+    if not comparisons:
+        return CheckVerdict(check, UNDECIDED, missing=(f"needs two values of {axis} in one setting",))
+    return concluded(check, comparisons)
+
+
+def same_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> CheckVerdict:
+    """The metric's ratio between every two values of the axis, in every setting."""
+    axis = check.axis or ""
+    found = cells(evidence, admitted(evidence.rows, check.where, check.a), check.metric, rng)
+    kept = [name for name in evidence.axes if name != axis]
+    comparisons = [
+        ratio_of(
+            first, second, f"{first.contestant}, {axis}: {first.keys.get(axis)} / {second.keys.get(axis)}"
+        )
+        for group in by_setting(found, kept).values()
+        for first, second in itertools.combinations(group, 2)
+    ]
+    if not comparisons:
+        return CheckVerdict(check, UNDECIDED, missing=(f"needs two values of {axis} in one setting",))
+    return concluded(check.model_copy(update={"everywhere": True}), comparisons)
+
+
+def depends_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> CheckVerdict:
+    """Whether the best value of `axis` is another one for another value of `over`."""
+    axis, over = check.axis or "", check.over or ""
+    freed = freed_columns({axis})
+    rows = admitted(evidence.rows, check.where, check.a)
+    kept = [name for name in evidence.axes if name not in freed and not name.startswith(HYPER)]
+    winners: dict[tuple[object, ...], dict[object, object]] = {}
+    unclear: list[str] = []
+    for group in by_setting(cells(evidence, rows, check.metric, rng), kept).values():
+        if len(group) < 2 or min(cell.n for cell in group) < check.seeds:
+            continue
+        keys = group[0].keys
+        best = clear_best(group, METRICS[check.metric].more_is_better)
+        if best is None:
+            unclear.append(str(keys[over]))
+        else:
+            setting = tuple(keys[name] for name in kept if name != over)
+            winners.setdefault(setting, {})[keys[over]] = best.keys[axis]
+    if any(len(set(by_level.values())) > 1 for by_level in winners.values()):
+        return CheckVerdict(check, HOLDS)
+    if winners and not unclear and all(len(by_level) > 1 for by_level in winners.values()):
+        return CheckVerdict(check, REFUTED)
+    wanted = f"a clear best {axis} on two or more values of {over}"
+    return CheckVerdict(check, UNDECIDED, missing=(f"needs more seeds, or more of {over}: {wanted}",))
+
+
+KINDS: dict[str, Callable[[Check, Evidence, np.random.Generator], CheckVerdict]] = {
+    "ratio": ratio_check,
+    "value": value_check,
+    "share": share_check,
+    "trend": trend_check,
+    "same": same_check,
+    "depends": depends_check,
+}
+
+
+# --- settings and their cells -------------------------------------------------------------------------------
+
+
+def freed_columns(named: set[str]) -> set[str]:
+    """Columns in which A and B may differ, given those the claim names; hyper-parameters follow the task."""
+    freed = set(named)
+    if freed & {"contestant", "framework"}:
+        freed |= {"framework", "mode"}
+    if "execution" in freed:
+        freed |= {"mode"}
+    if freed & {"algorithm", "environment"}:
+        freed |= {HYPER}
+    return freed
+
+
+def by_setting(found: Sequence[Cell], kept: Sequence[str]) -> dict[tuple[object, ...], list[Cell]]:
+    settings: dict[tuple[object, ...], list[Cell]] = {}
+    for cell in found:
+        settings.setdefault(tuple(cell.keys[name] for name in kept), []).append(cell)
+    return settings
+
+
+def represented(group: Sequence[Cell], check: Check) -> list[Cell]:
+    """Each contestant, or the best of each framework."""
+    if check.represent == "each":
+        return list(group)
+    sign = -1 if METRICS[check.metric].more_is_better else 1
+    best: dict[object, Cell] = {}
+    for cell in group:
+        rival = best.get(cell.keys["framework"])
+        if rival is None or sign * cell.point < sign * rival.point:
+            best[cell.keys["framework"]] = cell
+    return list(best.values())
+
+
+def clear_best(group: Sequence[Cell], more_is_better: bool) -> Cell | None:
+    """The cell that beats every other, corrected for their number."""
+    best = (max if more_is_better else min)(group, key=lambda cell: cell.point)
+    others = [cell for cell in group if cell is not best]
+    p_values = holm([welch(flat(best.values), flat(cell.values)) for cell in others])
+    return best if max(p_values) <= 1 - LEVEL else None
+
+
+def flat(values: Floats) -> Floats:
+    return values[:, 0] if values.ndim == 2 else values
+
+
+def varying(evidence: Evidence, found: Sequence[Cell], *but: str) -> list[str]:
+    """Columns that tell the settings apart, contestants excepted."""
+    named = {"framework", "mode", *but}
+    return [
+        name
+        for name in evidence.axes
+        if name not in named and len({cell.keys.get(name) for cell in found}) > 1
+    ]
+
+
+def pair_label(a: Cell, b: Cell, freed: set[str], shown: Sequence[str]) -> str:
+    """`jax:jit / torch:eager (2 cores)`: the sides by what they differ in, the setting in brackets."""
+    told = ("algorithm", "environment", "device", "cores", "system")
+    names: list[str] = [name for name in told if name in freed]
+    names += sorted(name for name in freed if name.startswith(HYPER) and name != HYPER)
+    sides = [" ".join([cell.contestant, *(str(cell.keys.get(name)) for name in names)]) for cell in (a, b)]
+    where = setting_words(
+        a.keys, [name for name in shown if not name.startswith(HYPER) or HYPER not in freed]
+    )
+    return " / ".join(sides) + (f" ({where})" if where else "")
+
+
+def as_json(found: ClaimVerdict) -> Json:
+    return {
+        "id": found.claim.id,
+        "statement": found.claim.statement,
+        "source": found.claim.source,
+        "verdict": found.verdict,
+        "missing": list(found.missing),
+        "checks": [
+            {
+                "kind": item.check.kind,
+                "metric": item.check.metric,
+                "bounds": list(item.check.bounds),
+                "verdict": item.verdict,
+                "effect": effect_json(item.effect),
+                "missing": list(item.missing),
+                "parts": [
+                    {"label": part.label, "effect": effect_json(part.effect), "trials": list(part.trials)}
+                    for part in item.parts
+                ],
+            }
+            for item in found.checks
+        ],
+    }
+
+
+def effect_json(effect: Estimate | None) -> Json | None:
+    """Numbers that JSON has none for (a run that never got there) become null."""
+    if effect is None:
+        return None
+    numbers = {"point": effect.point, "low": effect.low, "high": effect.high}
+    return {
+        name: value if value is not None and math.isfinite(value) else None for name, value in numbers.items()
+    } | {"runs": effect.n}

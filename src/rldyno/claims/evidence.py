@@ -1,0 +1,154 @@
+"""The runs that decide claims: done and certified, in cells that differ in nothing but the seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rldyno.answers.table import axis_words
+from rldyno.claims.form import HYPER, Condition
+from rldyno.claims.metrics import METRICS, Measure, from_samples, row_columns
+from rldyno.records import Json
+from rldyno.results import AXES, VALID, Results
+from rldyno.stats.bootstrap import RESAMPLES, Floats, interquartile_mean
+from rldyno.stats.censored import survival_median
+
+Conditions = dict[str, Condition]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    rows: tuple[Json, ...]
+    """Usable trials: columns of the results table, `system`, `execution`, `network`, every `hyper.<name>`."""
+    uncertified: frozenset[tuple[str, str]]
+    """(contestant, algorithm) whose trials are left out for want of a valid certificate."""
+    axes: tuple[str, ...]
+    """What tells cells apart."""
+    has_gpu: bool
+
+    @cached_property
+    def columns(self) -> dict[str, set[Any]]:
+        found: dict[str, set[Any]] = {}
+        for row in self.rows:
+            for key, value in row.items():
+                if isinstance(value, str | int | float | bool):
+                    found.setdefault(key, set()).add(value)
+        return found
+
+
+def gather(several: Sequence[Results]) -> Evidence:
+    """Runs of several results directories; their operating systems stay apart."""
+    rows: list[Json] = []
+    uncertified: set[tuple[str, str]] = set()
+    axes = dict.fromkeys(("framework", "mode", "system", *AXES))
+    for results in several:
+        machine = results.manifest.get("machine") or {}
+        system = machine.get("os") or machine.get("system") or "unknown"
+        axes |= dict.fromkeys(results.axes)
+        for row in results.trials.iter_rows(named=True):
+            if row["status"] != "done":
+                continue
+            if row["certificate"] != VALID:
+                uncertified.add((row["contestant"], row["algorithm"]))
+                continue
+            values = results.hypers[row["trial"]]
+            rows.append(
+                {f"{HYPER}{name}": plain(value) for name, value in values.items()}
+                | row
+                | row_columns(row)
+                | {
+                    "system": system,
+                    "network": "cnn" if values.get("convolutions") else "mlp",
+                    "results": results,
+                }
+            )
+    gpus = any((results.manifest.get("machine") or {}).get("gpus") for results in several)
+    return Evidence(tuple(rows), frozenset(uncertified), tuple(axes), bool(gpus))
+
+
+def plain(value: Any) -> Any:
+    return str(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Runs that differ in nothing but the seed, and one metric of them."""
+
+    keys: Json
+    values: Floats
+    """One per run, or (value, reached) where runs may be censored."""
+    draws: Floats = field(repr=False)
+    """The statistic of RESAMPLES resamples."""
+    trials: tuple[str, ...]
+
+    @property
+    def contestant(self) -> str:
+        return f"{self.keys['framework']}:{self.keys['mode']}"
+
+    @property
+    def n(self) -> int:
+        return len(self.values)
+
+    @property
+    def point(self) -> float:
+        return float(statistic_of(self.values)(self.values))
+
+
+def statistic_of(values: Floats) -> Callable[[Floats], Floats]:
+    return survival_median if values.ndim == 2 else interquartile_mean
+
+
+def admitted(rows: Iterable[Json], *selectors: Conditions) -> list[Json]:
+    return [
+        row
+        for row in rows
+        if all(
+            condition.admits(row.get(key)) for selector in selectors for key, condition in selector.items()
+        )
+    ]
+
+
+def cells(evidence: Evidence, rows: Sequence[Json], metric: str, rng: np.random.Generator) -> list[Cell]:
+    """One cell per contestant and setting that has the metric at all."""
+    measure = METRICS[metric]
+    by_cell: dict[tuple[Any, ...], list[tuple[Json, float, bool]]] = {}
+    for row in rows:
+        found = figure(row, metric, measure)
+        if found is not None:
+            key = tuple(row.get(axis) for axis in evidence.axes)
+            by_cell.setdefault(key, []).append((row, *found))
+    made = []
+    for key, runs in by_cell.items():
+        values = np.array([(value, reached) for _, value, reached in runs], dtype=np.float64)
+        if measure.ends is None:
+            values = values[:, 0]
+        index = rng.integers(0, len(values), size=(RESAMPLES, len(values)))
+        trials = tuple(str(row["trial"]) for row, _, _ in runs)
+        keys = dict(zip(evidence.axes, key, strict=True)) | {"execution": runs[0][0]["execution"]}
+        made.append(Cell(keys, values, statistic_of(values)(values[index]), trials))
+    return made
+
+
+def figure(row: Json, metric: str, measure: Measure) -> tuple[float, bool] | None:
+    """The run's value and whether it was reached; where it was not, the end of the watch."""
+    if measure.column is None:
+        value = from_samples(row["results"], row["trial"], row.get("startup_s") or 0.0, metric)
+        return None if value is None else (value, True)
+    if measure.ends is not None and row.get("threshold_reached") is False:
+        end = row.get(measure.ends)
+        return None if end is None else (float(end), False)
+    value = row.get(measure.column)
+    return None if value is None else (float(value), True)
+
+
+def setting_words(keys: Json, shown: Sequence[str]) -> str:
+    """`ppo, CartPole-v1, 2 cores`, from the columns that vary."""
+    return ", ".join(
+        str(keys[name]) if name in ("algorithm", "environment", "system") else axis_words(name, keys[name])
+        for name in shown
+        if keys.get(name) is not None
+    )

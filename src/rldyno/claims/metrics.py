@@ -1,0 +1,99 @@
+"""What a claim can be about: one figure per run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from rldyno.errors import Problem
+from rldyno.records import Json
+from rldyno.results import Results
+
+
+@dataclass(frozen=True)
+class Measure:
+    words: str
+    column: str | None = None
+    """Of the results table; None for what is read from the run's samples."""
+    unit: str = ""
+    scale: float = 1.0
+    more_is_better: bool = False
+    ends: str | None = None
+    """For figures that a run may never reach: the column with the end of the watch, which censors it."""
+    absent: str | None = None
+    """What to say when no run has it, where that can be said better than "was not measured"."""
+
+
+THRESHOLD_NEEDED = "needs a threshold: give the study's [budget] a stop rule"
+METRICS: dict[str, Measure] = {
+    "time": Measure("time to the threshold", "threshold_s", "s", ends="watched_s", absent=THRESHOLD_NEEDED),
+    "steps": Measure("steps to the threshold", "threshold_steps", ends="steps", absent=THRESHOLD_NEEDED),
+    "episodes": Measure(
+        "episodes to the threshold", "threshold_episodes", ends="episodes", absent=THRESHOLD_NEEDED
+    ),
+    "reached": Measure(
+        "share of runs that reach the threshold",
+        "threshold_reached",
+        more_is_better=True,
+        absent=THRESHOLD_NEEDED,
+    ),
+    "return": Measure("return at the end", "final_return", more_is_better=True),
+    "throughput": Measure("speed", "steps_per_s", "steps/s", more_is_better=True),
+    "step_time": Measure("training time per step", "step_s", "µs", 1e6),
+    "update_rate": Measure("updates per second", "updates_per_s", "1/s", more_is_better=True),
+    "wall": Measure("time of the whole run", "wall_s", "s"),
+    "startup": Measure("start-up", "startup_s", "s"),
+    "cpu": Measure("CPU use", "cpu_percent", "% of a core"),
+    "cpu_time": Measure("CPU time", "cpu_s", "s"),
+    "memory": Measure("peak memory", "peak_rss_bytes", "MB", 1e-6),
+    "memory_growth": Measure("memory late in training over memory early in it", unit="×"),
+    "gpu": Measure("GPU utilisation", unit="%", more_is_better=True, absent="needs a GPU"),
+    "gpu_memory": Measure("peak GPU memory", unit="MB", scale=1e-6, absent="needs a GPU"),
+    "energy": Measure("energy", unit="J", absent="energy is not readable here"),
+}
+
+
+def from_samples(results: Results, trial: str, train_start_s: float, name: str) -> float | None:
+    """A figure that only the probe's samples hold; None where they do not."""
+    try:
+        samples = results.samples(trial)
+    except Problem:
+        return None
+    if name == "memory_growth":
+        return memory_growth(samples, train_start_s)
+    if name == "energy":
+        return energy_joules(samples)
+    column = {"gpu": "gpu_percent", "gpu_memory": "gpu_memory_bytes"}[name]
+    training = samples.filter(pl.col("time_ns") >= train_start_s * 1e9)[column].drop_nulls()
+    if not len(training):
+        return None
+    return float(np.mean(training.to_numpy()) if name == "gpu" else np.max(training.to_numpy()))
+
+
+def memory_growth(samples: pl.DataFrame, train_start_s: float) -> float | None:
+    """Mean resident set over the last quarter of training, over that of its second quarter.
+
+    The first quarter is left out: replay memory and allocators fill up there.
+    """
+    rss = samples.filter(pl.col("time_ns") >= train_start_s * 1e9)["rss_bytes"].drop_nulls().to_numpy()
+    if len(rss) < 8:
+        return None
+    quarter = len(rss) // 4
+    return float(rss[-quarter:].mean() / rss[quarter : 2 * quarter].mean())
+
+
+def energy_joules(samples: pl.DataFrame) -> float | None:
+    """The counter's rise over the run."""
+    counter = samples["energy_joules"].drop_nulls()
+    return float(counter[-1] - counter[0]) if len(counter) > 1 else None
+
+
+def row_columns(row: Json) -> Json:
+    """Columns that follow from others: what a mode does, the network's kind, seconds per step."""
+    rate = row.get("steps_per_s")
+    return {
+        "execution": "eager" if row["mode"] == "eager" else "lazy",
+        "step_s": 1 / rate if rate else None,
+    }

@@ -1,0 +1,86 @@
+"""What results lack to decide a check, in words that say what to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldyno.claims.evidence import Conditions, Evidence, admitted
+from rldyno.claims.form import HYPER, Check, Condition
+from rldyno.claims.metrics import METRICS
+
+COUNTS = {2: "two", 3: "three", 4: "four", 5: "five"}
+PLURALS = {"system": "operating systems", "cores": "numbers of cores", "device": "kinds of device"}
+
+
+def lacking(check: Check, evidence: Evidence) -> list[str]:
+    """Empty when the check can be asked; what it finds may still be too little to decide it."""
+    found: list[str] = [f"needs {check.needs}"] if check.needs else []
+    for side in (check.a, check.b):
+        found += without_rows(check.where | side, evidence)
+    if not found:
+        found += few_levels(check, evidence)
+    if not found and not measured(check, evidence):
+        found.append(unmeasured(check.metric))
+    return list(dict.fromkeys(found))
+
+
+def unmeasured(metric: str) -> str:
+    """Why no run has the metric."""
+    measure = METRICS[metric]
+    return measure.absent or f"{measure.words} was not measured"
+
+
+def measured(check: Check, evidence: Evidence) -> bool:
+    """Whether any run has the metric; what only samples hold is seen when they are read."""
+    measure = METRICS[check.metric]
+    if measure.column is None:
+        return True
+    column = "threshold_reached" if measure.ends else measure.column
+    return any(row.get(column) is not None for row in admitted(evidence.rows, check.where))
+
+
+def without_rows(selector: Conditions, evidence: Evidence) -> Iterator[str]:
+    if admitted(evidence.rows, selector):
+        return
+    alone = [
+        (key, condition)
+        for key, condition in selector.items()
+        if not admitted(evidence.rows, {key: condition})
+    ]
+    for key, condition in alone:
+        yield lacking_words(key, condition, evidence)
+    if not alone:
+        wanted = ", ".join(
+            f"{key.removeprefix(HYPER)} {condition.words}" for key, condition in selector.items()
+        )
+        yield f"needs trials with {wanted} together"
+
+
+def lacking_words(key: str, condition: Condition, evidence: Evidence) -> str:
+    if key == "device" and "cuda" in condition.values:
+        return "needs trials on the GPU" if evidence.has_gpu else "needs a GPU"
+    if key in ("contestant", "framework"):
+        unproven = sorted(
+            {
+                contestant
+                for contestant, _ in evidence.uncertified
+                if condition.admits(contestant if key == "contestant" else contestant.split(":")[0])
+            }
+        )
+        if unproven:
+            return f"needs a certificate: rldyno verify {' '.join(unproven)}"
+    words = {"max_episode_steps": "episodes limited to", "network": "a network of kind"}
+    return f"needs {words.get(key, key.removeprefix(HYPER))} {condition.words}"
+
+
+def few_levels(check: Check, evidence: Evidence) -> Iterator[str]:
+    rows = [row for side in (check.a, check.b) for row in admitted(evidence.rows, check.where, side)]
+    for column, wanted in check.levels.items():
+        have = {row.get(column) for row in rows} - {None}
+        if len(have) < wanted:
+            plural = PLURALS.get(column, f"values of {column.removeprefix(HYPER)}")
+            yield f"needs {COUNTS.get(wanted, wanted)} {plural} (has {len(have)})"
+
+
+def few_seeds(wanted: int, have: int) -> str:
+    return f"needs ≥ {wanted} seeds (has {have})"

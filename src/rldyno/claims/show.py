@@ -1,0 +1,92 @@
+"""Verdicts as people read them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from rldyno.answers.numbers import bounds, number
+from rldyno.claims.decide import ClaimVerdict
+from rldyno.claims.effects import HOLDS, REFUTED, UNDECIDED, CheckVerdict
+from rldyno.claims.form import Check
+from rldyno.claims.metrics import METRICS
+from rldyno.stats.bootstrap import Estimate
+
+STYLES = {HOLDS: "bold green", REFUTED: "bold red", UNDECIDED: "yellow"}
+WIDTH = 110
+PARTS_SHOWN = 6
+
+
+def print_verdicts(found: Sequence[ClaimVerdict], console: Console) -> None:
+    width = min(WIDTH, console.width)
+    for verdict in found:
+        first = Text.assemble(
+            (verdict.claim.id, "bold"), "  ", (verdict.verdict, STYLES[verdict.verdict]), "  "
+        )
+        console.print(first + Text(verdict.claim.statement), width=width)
+        for line in lines(verdict):
+            console.print(Padding(Text(line, "dim"), (0, 0, 0, 2), expand=False), width=width)
+    console.print(Text(summary(found), "bold"), width=width)
+
+
+def lines(verdict: ClaimVerdict) -> list[str]:
+    said = []
+    for check in verdict.checks:
+        if check.effect is not None:
+            said.append(effect_line(check))
+            if len(check.parts) > 1:
+                said += [
+                    f"· {part.label}: {effect_words(part.effect, check.check)}"
+                    for part in check.parts[:PARTS_SHOWN]
+                ]
+            if len(check.parts) > PARTS_SHOWN:
+                said.append(f"· … and {len(check.parts) - PARTS_SHOWN} more; --json has them all")
+    said += list(verdict.missing)
+    if verdict.claim.note and verdict.verdict != UNDECIDED:
+        said.append(f"Read as: {verdict.claim.note}")
+    return said
+
+
+def effect_line(check: CheckVerdict) -> str:
+    assert check.effect is not None
+    decisive = check.telling or (check.parts[0].label if len(check.parts) == 1 else "")
+    label = f", {decisive}" if decisive else ""
+    what = METRICS[check.check.metric].words + label
+    trials = len({trial for part in check.parts for trial in part.trials})
+    words = effect_words(check.effect, check.check)
+    return f"{what}: {words}; claimed {claimed(check.check)}; {trials} trials"
+
+
+def effect_words(effect: Estimate, check: Check) -> str:
+    scale, unit = scale_of(check)
+    ends = bounds(effect, scale)
+    return f"{number(effect.point * scale)}{unit}" + (f" [{ends[0]}, {ends[1]}]" if ends else "")
+
+
+def claimed(check: Check) -> str:
+    scale, unit = scale_of(check)
+    low, high = (None if bound is None else number(bound * scale) for bound in check.bounds)
+    if low is not None and high is not None:
+        return f"{low}–{high}{unit}"
+    return f"≥ {low}{unit}" if low is not None else f"≤ {high}{unit}"
+
+
+def scale_of(check: Check) -> tuple[float, str]:
+    """Factors for comparisons, percent for shares, the metric's unit for values."""
+    if check.kind == "share":
+        return 100.0, " %"
+    if check.kind == "value":
+        measure = METRICS[check.metric]
+        return measure.scale, f" {measure.unit}" if measure.unit not in ("", "×") else measure.unit
+    return 1.0, "×"
+
+
+def summary(found: Sequence[ClaimVerdict]) -> str:
+    counts = Counter(verdict.verdict for verdict in found)
+    held, refuted, undecided = (counts[verdict] for verdict in (HOLDS, REFUTED, UNDECIDED))
+    plural = "" if len(found) == 1 else "s"
+    return f"{len(found)} claim{plural}: {held} hold, {refuted} refuted, {undecided} undecided."
