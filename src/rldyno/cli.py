@@ -6,7 +6,9 @@ import sys
 
 import typer
 
+from rldyno.commands.advise import advise
 from rldyno.commands.claims import claims
+from rldyno.commands.compare import compare
 from rldyno.commands.doctor import doctor
 from rldyno.commands.export import export
 from rldyno.commands.plan import plan
@@ -33,7 +35,9 @@ app.command()(verify)
 app.command()(run)
 app.command()(status)
 app.command()(report)
+app.command()(advise)
 app.command()(claims)
+app.command()(compare)
 app.command()(export)
 app.command()(trial)
 

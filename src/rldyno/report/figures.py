@@ -106,12 +106,16 @@ def all_tables(content: Content) -> list[Table]:
 
 
 def stems(scopes: Sequence[Scope]) -> list[str]:
-    """Names of files from the scopes' labels; a number is appended where two would be the same."""
-    seen: dict[str, itertools.count[int]] = {}
+    """Names of files from the scopes' labels; a number is appended where two of one kind would be the same.
+
+    Scopes of different kinds have different charts, and may share a name.
+    """
+    seen: dict[tuple[str, str], itertools.count[int]] = {}
     names = []
     for scope in scopes:
         stem = slug(scope.label)[:120]
-        number = next(seen.setdefault(stem, itertools.count(1)))
+        kind = scope.id.partition("-")[0]
+        number = next(seen.setdefault((kind, stem), itertools.count(1)))
         names.append(stem if number == 1 else f"{stem}-{number}")
     return names
 

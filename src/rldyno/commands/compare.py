@@ -1,0 +1,72 @@
+"""`rldyno compare`: what got faster or slower between two result sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rldyno.compare import Comparison
+
+COLOURS = {"worse": "red", "better": "green", "unchanged": "", "undecided": "yellow"}
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="A", help="Results before, or of the first machine.")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Results after, or of the second machine.")],
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only this one; may be repeated. threshold, throughput, cpu, memory, startup.",
+        ),
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(metavar="SHARE", help="Changes below this do not matter.")
+    ] = 0.05,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown for a pull request.")] = False,
+) -> None:
+    """Say what got faster or slower from A to B; exit with 1 if something got slower beyond the threshold."""
+    from rldyno import compare as comparing
+
+    found = comparing.compare_results(first, second, threshold, metric or ())
+    if markdown:
+        print(comparing.markdown(found))
+    else:
+        from rich.console import Console
+
+        print_comparison(found, Console(highlight=False))
+    if found.worse:
+        raise typer.Exit(1)
+
+
+def print_comparison(found: Comparison, console: Console) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from rldyno.compare import figures, headline, ordered
+
+    if found.unlike:
+        console.print("Not only the results differ:", style="yellow")
+        for line in found.unlike:
+            console.print(f"  {line}", style="yellow", markup=False)
+    changes = ordered(found)
+    for cell in dict.fromkeys(change.cell for change in changes):
+        shown = Table(title=Text(cell, "bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        for title in ("Contestant", "Metric", "Verdict"):
+            shown.add_column(title)
+        for title in ("A", "B", "B / A", "95 % interval"):
+            shown.add_column(title, justify="right")
+        for change in (change for change in changes if change.cell == cell):
+            metric = f"{change.metric.title}, {change.metric.unit}"
+            word = Text(change.word, COLOURS[change.verdict])
+            shown.add_row(change.contestant, metric, word, *figures(change))
+        console.print(shown)
+    for line in found.unmatched:
+        console.print(f"not compared: {line}", style="dim", markup=False)
+    console.print(headline(found), style="bold")

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rldyno.answers.table import compare
+from rldyno.report.crimes import CLEAR, FOUND, Finding, lint
+from rldyno.results import load_results
+from synthetic import NUMPY, TORCH, Contestant, Shape, write_results
+
+CLEAN = Shape(contestants=[NUMPY, TORCH], algorithms=["dqn"], seeds=5, sample_hz=1, steps=8000)
+
+
+def findings(directory: Path) -> dict[str, Finding]:
+    results = load_results(directory)
+    return {finding.name: finding for finding in lint(results, compare(results))}
+
+
+def change(directory: Path, pattern: str, file: str, **values: Any) -> None:
+    for path in directory.glob(f"trials/{pattern}/{file}"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finding]:
+    return findings(write_results(tmp_path_factory.mktemp("clean") / "r", CLEAN))
+
+
+def test_a_clean_study_has_committed_none(clean: dict[str, Finding]) -> None:
+    assert {name: finding.verdict for name, finding in clean.items()} == dict.fromkeys(clean, CLEAR)
+    assert all(finding.evidence for finding in clean.values())
+
+
+@pytest.mark.parametrize(
+    ("crime", "shape"),
+    [
+        ("Too few seeds", replace(CLEAN, seeds=4)),
+        ("Figures without spread", replace(CLEAN, seeds=1)),
+        (
+            "Uncertified contestants",
+            replace(CLEAN, contestants=[NUMPY, replace(TORCH, certificate="absent")]),
+        ),
+        ("A selective subset", replace(CLEAN, pending=1)),
+        (
+            "A selective subset",
+            replace(CLEAN, contestants=[NUMPY, Contestant("torch:x", 1, outcome="some:killed")]),
+        ),
+    ],
+)
+def test_crimes_of_a_study(tmp_path: Path, crime: str, shape: Shape) -> None:
+    finding = findings(write_results(tmp_path / "r", shape))[crime]
+    assert finding.verdict == FOUND
+    assert finding.fix
+
+
+NOISE = {"score": 0.4, "calibration_ns": 1_000_000}
+
+
+@pytest.mark.parametrize(
+    ("crime", "file", "values", "evidence"),
+    [
+        (
+            "Noisy runs",
+            "outcome.json",
+            {"noise": NOISE},
+            "5 of 10 trials score above 0.1; the worst score is 0.40",
+        ),
+        (
+            "Mixed or unsteady machines",
+            "outcome.json",
+            {"noise": {"score": 0, "calibration_ns": 3_000_000}},
+            "a fixed piece of work took 3.0 times as long",
+        ),
+        ("Unequal versions", "facts.json", {"python": "3.12.1"}, "python 3.11.7, 3.12.1"),
+        (
+            "Quiet budget cuts",
+            "outcome.json",
+            {"reason": "wall", "result": None},
+            "torch:eager (DQN on CartPole-v1): 5",
+        ),
+        (
+            "A measurement that disturbs",
+            "outcome.json",
+            {"probe": {"core_percent": 9.0}},
+            "4.65 % of one core",
+        ),
+    ],
+)
+def test_crimes_of_single_trials(tmp_path: Path, crime: str, file: str, values: Any, evidence: str) -> None:
+    root = write_results(tmp_path / "r", CLEAN)
+    change(root, "torch*", file, **values)
+    finding = findings(root)[crime]
+    assert finding.verdict == FOUND
+    assert evidence in finding.evidence
+    assert finding.fix
+
+
+def test_one_contestant_after_the_other(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", CLEAN)
+    change(root, "torch*", "trial.json", block=10)
+    for seed in range(5):
+        change(root, f"numpy*s{seed}", "trial.json", block=seed)
+    assert findings(root)["All of A, then all of B"].verdict == FOUND
+
+
+def test_versions_that_change_within_a_contestant(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", CLEAN)
+    change(root, "torch*s0", "facts.json", versions={"torch": "9.9", "numpy": "2.3.1"})
+    finding = findings(root)["Unequal versions"]
+    assert (
+        finding.evidence
+        == "trials of one contestant ran with different packages: torch:eager: torch 1.2.3 and 9.9"
+    )
+
+
+def test_those_found_come_first(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", replace(CLEAN, seeds=1))
+    results = load_results(root)
+    verdicts = [finding.verdict for finding in lint(results, compare(results))]
+    assert verdicts == sorted(verdicts, key=(FOUND, "unknown", CLEAR).index)

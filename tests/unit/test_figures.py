@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from rldyno.answers.table import compare
+from rldyno.errors import Problem
+from rldyno.report.figures import write_figures
+from rldyno.report.parity import Divergence, divergences, first_difference, parity_summary, parity_tables
+from rldyno.report.tables import Table, comma_separated, latex, markdown
+from rldyno.results import load_results
+from synthetic import NUMPY, TORCH, Contestant, Shape, write_results
+
+SMALL = Shape(contestants=[NUMPY, TORCH], algorithms=["dqn"], seeds=2, sample_hz=2, steps=8000)
+TABLE = Table("t", "50 % & more", ("Contestant", "Speed, steps/s"), (("a_b:c", "1,200, 1.5×"), ("d|e", "–")))
+
+
+def test_markdown_table() -> None:
+    assert markdown(TABLE) == (
+        "**50 % & more**\n\n| Contestant | Speed, steps/s |\n|---|---:|\n"
+        "| a_b:c | 1,200, 1.5× |\n| d\\|e | – |\n"
+    )
+
+
+def test_latex_table_escapes_what_latex_would_obey() -> None:
+    text = latex(TABLE)
+    assert r"\caption{50 \% \& more}" in text
+    assert r"    a\_b:c & 1,200, 1.5$\times$ \\" in text
+    assert r"\begin{tabular}{lr}" in text
+
+
+def test_csv_table() -> None:
+    assert list(csv.reader(comma_separated(TABLE).splitlines()))[1] == ["a_b:c", "1,200, 1.5×"]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_results(tmp_path_factory.mktemp("figures") / "r", SMALL)
+
+
+def test_every_chart_and_table_in_every_format_it_has(results: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    index, *files = write_figures(results, out, ["svg", "csv", "md", "tex"])
+    assert sorted(path.name for path in out.iterdir()) == sorted(path.name for path in (index, *files))
+    stem = "dqn-on-cartpole-v1"
+    for chart in ("learning-steps", "cpu", "break-even", "training-time"):
+        assert (out / f"{stem}--{chart}.svg").read_text().startswith("<svg")
+    rows = list(csv.DictReader((out / f"{stem}--learning-time.csv").open()))
+    assert {row["contestant"] for row in rows} == {"", "numpy:eager", "torch:eager"}
+    assert rows[0]["threshold"] == "475.0"
+    for suffix in ("csv", "md", "tex"):
+        assert "torch:eager" in (out / f"{stem}--comparison.{suffix}").read_text()
+        assert (out / f"crimes.{suffix}").exists()
+    assert all(path.name in index.read_text() for path in files)
+
+
+def test_pictures_of_both_other_kinds(results: Path, tmp_path: Path) -> None:
+    files = write_figures(results, tmp_path, ["png", "pdf"])
+    heads = {path.suffix: path.read_bytes()[:4] for path in files}
+    assert heads[".png"] == b"\x89PNG"
+    assert heads[".pdf"] == b"%PDF"
+
+
+def test_unknown_format_is_a_problem(results: Path, tmp_path: Path) -> None:
+    with pytest.raises(Problem, match="unknown format `gif`"):
+        write_figures(results, tmp_path, ["png", "gif"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_parity_shows_the_worst_error_of_every_rung(tmp_path: Path) -> None:
+    wrong = Contestant("chainer:eager", 1500, certificate="failed")
+    shape = Shape(contestants=[NUMPY, wrong], algorithms=["dqn"], seeds=1, sample_hz=2, steps=3000)
+    found = load_results(write_results(tmp_path / "r", shape))
+    double = {table.label: table for table in parity_tables(found)}["DQN, mlp, cpu, float64"]
+    chainer, numpy = double.rows
+    assert (chainer.contestant, chainer.state, numpy.state) == ("chainer:eager", "failed", "valid")
+    assert chainer.rungs["gradients"].error == 3e-2
+    assert not chainer.rungs["gradients"].passed
+    summary = parity_summary(found)
+    assert summary.rows["chainer:eager"]["DQN, mlp, cpu"] == ("failed", "3e-02 / 2e-07")
+    assert summary.rows["numpy:eager"]["DQN, mlp, cpu"] == ("valid", "9e-14 / 2e-07")
+
+
+def test_first_divergence(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", SMALL)
+    for path in root.glob("trials/*"):
+        seed, torch = json.loads((path / "trial.json").read_text())["seed"], "torch" in path.name
+        actions = ["0", "1", "1", "1" if torch and seed == 1 else "0"]
+        (path / "actions.csv").write_text("\n".join(actions) + "\n")
+    found = load_results(root)
+    (only,) = divergences(found, compare(found))
+    assert only == Divergence("torch:eager", "numpy:eager", "DQN on CartPole-v1", (None, 4), 4)
+    assert only.words == "step 4; the same throughout in 1 of 2 seeds"
+    assert first_difference("01", "01") is None
