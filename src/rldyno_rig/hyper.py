@@ -26,7 +26,9 @@ class Common:
     learning_rate: float = 1e-3
     """Adam step size at the first update."""
     learning_rate_end: float = 1e-3
-    """Adam step size when the step budget is spent; linear in between. Constant without a step budget."""
+    """Adam step size after `schedule_steps`; linear in between."""
+    schedule_steps: int = 100_000
+    """Environment steps over which scheduled values move from start to end, whatever the budget."""
     convolutions: Convolutions = ()
     """(filters, kernel, stride) of each convolution; none for vector observations."""
     hidden: Tuple[int, ...] = (128, 128)
@@ -105,7 +107,7 @@ class Rainbow(Common):
     priority_beta_start: float = 0.4
     """β of the importance weights at the first update."""
     priority_beta_end: float = 1.0
-    """β when the step budget is spent."""
+    """β after `schedule_steps`."""
     priority_eps: float = 1e-6
     """Added to every new priority, so that none is zero."""
 
@@ -183,15 +185,31 @@ TUNED: Dict[Tuple[str, str], Dict[str, Any]] = {
         "target_sync": 100,
         "capacity": 50_000,
         "n_step": 5,
+        "schedule_steps": 80_000,
         "noisy_sigma": 0.3,
         "v_max": 100.0,
     },
+    ("rainbow", "MountainCar-v0"): {
+        "gamma": 0.98,
+        "learning_rate": 2e-3,
+        "learning_rate_end": 2e-5,
+        "adam_eps": 1.5e-4,
+        "batch_size": 32,
+        "hidden": (64, 64),
+        "activation": "tanh",
+        "target_sync": 250,
+        "capacity": 50_000,
+        "n_step": 3,
+        "noisy_sigma": 0.3,
+        "v_min": -50.0,
+        "v_max": 0.0,
+    },
     ("a2c", "CartPole-v1"): {
-        "environments": 16,
-        "rollout_steps": 8,
-        "learning_rate": 3e-3,
+        "environments": 8,
+        "rollout_steps": 5,
+        "learning_rate": 1e-3,
         "learning_rate_end": 0.0,
-        "gae_lambda": 0.9,
+        "schedule_steps": 300_000,
         "hidden": (64, 64),
         "activation": "tanh",
         "max_grad_norm": 0.5,
@@ -202,6 +220,7 @@ TUNED: Dict[Tuple[str, str], Dict[str, Any]] = {
         "rollout_steps": 32,
         "learning_rate": 2e-3,
         "learning_rate_end": 0.0,
+        "schedule_steps": 150_000,
         "gae_lambda": 0.9,
         "gamma": 0.98,
         "epochs": 10,

@@ -35,7 +35,6 @@ class Recorder:
         self.clock = clock
         self.spawn_ns = spawn_ns
         self.max_steps: float = budget["steps"] if budget["steps"] is not None else math.inf
-        self.schedule_steps: Optional[int] = budget["steps"]
         self.max_episodes: float = budget["episodes"] if budget["episodes"] is not None else math.inf
         self.wall_ns: Optional[int] = None if budget["wall_s"] is None else int(budget["wall_s"] * 1e9)
         self.stop_return: Optional[float] = budget["stop_return"]

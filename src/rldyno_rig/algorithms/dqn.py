@@ -80,7 +80,7 @@ def train(job: Job) -> int:
 
         if step >= next_train:
             next_train += hyper.train_every
-            lr = linear(hyper.learning_rate, hyper.learning_rate_end, recorder.schedule_steps, step)
+            lr = linear(hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps, step)
             for _ in range(hyper.updates_per_train):
                 batch = DqnBatch(*memory.take(integers(0, memory.size, hyper.batch_size)))
                 mark(STORE)

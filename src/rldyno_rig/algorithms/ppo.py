@@ -20,7 +20,7 @@ def train(job: Job) -> int:
     collector = Collector(job)
     handle = None
     while recorder.reason is None and collector.step < recorder.max_steps:
-        lr = linear(hyper.learning_rate, hyper.learning_rate_end, recorder.schedule_steps, collector.step)
+        lr = linear(hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps, collector.step)
         rollout = collector.collect()
         if rollout is None:
             break

@@ -67,8 +67,8 @@ def train(job: Job) -> int:
 
         if step >= next_train:
             next_train += hyper.train_every
-            lr = linear(hyper.learning_rate, hyper.learning_rate_end, recorder.schedule_steps, step)
-            beta = linear(hyper.priority_beta_start, hyper.priority_beta_end, recorder.schedule_steps, step)
+            lr = linear(hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps, step)
+            beta = linear(hyper.priority_beta_start, hyper.priority_beta_end, hyper.schedule_steps, step)
             for _ in range(hyper.updates_per_train):
                 index, weight = priorities.sample(hyper.batch_size, memory.size, beta)
                 noise = next(updating_noise).reshape(3, -1)
