@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from rldyno.answers.sampled import memory_growth
 from rldyno.claims.decide import ClaimVerdict, judge_claim
 from rldyno.claims.effects import HOLDS, REFUTED, UNDECIDED, verdict_of
 from rldyno.claims.evidence import gather
 from rldyno.claims.form import Claim, Condition, load_claims, shipped_claims
-from rldyno.claims.metrics import memory_growth
 from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.results import load_results

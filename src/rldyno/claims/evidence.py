@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from rldyno.answers.sampled import from_samples
 from rldyno.answers.table import axis_words
 from rldyno.claims.form import HYPER, Condition
-from rldyno.claims.metrics import METRICS, Measure, from_samples, row_columns
+from rldyno.claims.metrics import METRICS, Measure, row_columns
 from rldyno.records import Json
 from rldyno.results import AXES, VALID, Results
 from rldyno.stats.bootstrap import RESAMPLES, Floats, interquartile_mean

@@ -1,0 +1,330 @@
+"""Advice: which contestant to take for a goal, how sure that is, and where the choice flips."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from rldyno.answers.breakeven import BreakEven, costs, overtakings
+from rldyno.answers.flips import Flip, axis_flips
+from rldyno.answers.numbers import factor, interval, number
+from rldyno.answers.sampled import from_samples
+from rldyno.answers.table import (
+    MEMORY,
+    SEED,
+    STARTUP,
+    THRESHOLD,
+    THROUGHPUT,
+    Group,
+    Metric,
+    Row,
+    badness,
+    compare,
+    estimate,
+    run_values,
+    with_ratios,
+)
+from rldyno.errors import Problem
+from rldyno.results import Results
+from rldyno.stats.bootstrap import ENOUGH_RUNS, Estimate, Floats
+from rldyno.stats.equivalence import ALPHA, DIFFERENT, UNDECIDED
+from rldyno.stats.tasks import probability_of_improvement
+
+ENERGY = Metric("energy", "Energy", "J", "energy_joules")
+GOALS = {
+    "time": THRESHOLD,
+    "throughput": THROUGHPUT,
+    "memory": MEMORY,
+    "energy": ENERGY,
+    "startup": STARTUP,
+}
+# At this noise score a trial lost a quarter of its CPU time; half such trials spoil a comparison.
+TOO_NOISY = 0.25
+HIGH, MODERATE, LOW = "high", "moderate", "low"
+
+
+@dataclass(frozen=True)
+class Pick:
+    """The best contestant of one group for a metric, held against the runner-up."""
+
+    group: Group
+    metric: Metric
+    best: Row
+    runner_up: Row
+    confidence: str
+    wins: Estimate
+    """Probability that a run of the best beats a run of the runner-up."""
+
+    @property
+    def contestant(self) -> str:
+        return self.best.contestant
+
+    @property
+    def ratio(self) -> Estimate | None:
+        return self.runner_up.figures[self.metric.name].ratio
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why no advice is given, and what to run instead."""
+
+    group: Group
+    why: str
+    instead: str
+
+
+@dataclass(frozen=True)
+class Advice:
+    """For one algorithm on one environment; a pick or a refusal for each setting of it."""
+
+    task: str
+    goal: str
+    picks: tuple[Pick, ...]
+    refusals: tuple[Refusal, ...]
+    lengths: tuple[tuple[Pick, tuple[BreakEven, ...]], ...]
+    flips: tuple[Flip, ...]
+
+
+def advise(
+    results: Results, goal: str | None = None, algorithm: str | None = None, environment: str | None = None
+) -> tuple[Advice, ...]:
+    """One advice per task. Without a goal: time to the threshold where there is one, else throughput."""
+    if goal is not None and goal not in GOALS:
+        raise Problem(f"unknown goal '{goal}'", fix=f"use one of {', '.join(GOALS)}")
+    groups = chosen(compare(results), algorithm, environment)
+    tasks: dict[str, list[Group]] = {}
+    for group in groups:
+        tasks.setdefault(f"{group.algorithm} on {group.environment}", []).append(group)
+    return tuple(advise_task(results, task, members, goal) for task, members in tasks.items())
+
+
+def chosen(groups: Sequence[Group], algorithm: str | None, environment: str | None) -> list[Group]:
+    for name, wanted in (("algorithm", algorithm), ("environment", environment)):
+        there = sorted({str(group.axes[name]) for group in groups})
+        if wanted is not None and wanted not in there:
+            raise Problem(f"no trial has {name} {wanted}", fix=f"the results have: {', '.join(there)}")
+    return [
+        group
+        for group in groups
+        if algorithm in (None, group.axes["algorithm"]) and environment in (None, group.axes["environment"])
+    ]
+
+
+def advise_task(results: Results, task: str, groups: Sequence[Group], goal: str | None) -> Advice:
+    rng = np.random.default_rng(SEED)
+    name = goal or ("time" if groups[0].primary is THRESHOLD else "throughput")
+    if name == "energy":
+        groups = [with_energy(results, group, rng) for group in groups]
+    found = [judge(results.directory, group, name, rng) for group in groups]
+    picks = tuple(item for item in found if isinstance(item, Pick))
+    lengths = []
+    for pick in picks if name in ("time", "throughput") else ():
+        steps = run_lengths(pick.group, rng)
+        if steps:
+            lengths.append((pick, steps))
+    return Advice(
+        task=task,
+        goal=name,
+        picks=picks,
+        refusals=tuple(item for item in found if isinstance(item, Refusal)),
+        lengths=tuple(lengths),
+        flips=axis_flips([(pick.group.axes, pick.contestant, pick.confidence != LOW) for pick in picks]),
+    )
+
+
+def judge(directory: Path, group: Group, goal: str, rng: np.random.Generator) -> Pick | Refusal:
+    refusal = refused(directory, group, goal)
+    if refusal is not None:
+        return refusal
+    metric = GOALS[goal]
+    ranked = sorted(group.ranked, key=lambda row: badness(row, metric))
+    best, second = ranked[:2]
+    if metric.name not in second.figures:
+        return Refusal(group, f"{metric.title.lower()} is not readable here", UNREADABLE)
+    if not math.isfinite(badness(best, metric)):
+        why = f"no contestant reached a mean return of {group.stop_return:g} within the budget"
+        return Refusal(group, why, f"a larger [budget] in the study, then: {again(directory)}")
+    return Pick(
+        group, metric, best, second, confidence(best, second, metric), wins(group, best, second, metric, rng)
+    )
+
+
+UNREADABLE = "it on a machine whose energy counter can be read (RAPL, or a GPU's), or ask for another --goal"
+
+
+def with_energy(results: Results, group: Group, rng: np.random.Generator) -> Group:
+    """The group with a figure for the energy of each contestant whose samples hold the counter."""
+    joules = [
+        from_samples(results, trial, 0.0, "energy") if status == "done" else None
+        for trial, status in group.trials.select("trial", "status").iter_rows()
+    ]
+    trials = group.trials.with_columns(pl.Series(ENERGY.column, joules, dtype=pl.Float64))
+    group = replace(group, trials=trials)
+    runs = {row.contestant: ended(group, [row]) for row in group.rows}
+    rows = [
+        replace(row, figures=row.figures | {ENERGY.name: figure})
+        if (figure := estimate(runs[row.contestant], ENERGY, rng))
+        else row
+        for row in group.rows
+    ]
+    return replace(group, rows=tuple(with_ratios(rows, runs, ENERGY, rng)))
+
+
+def refused(directory: Path, group: Group, goal: str) -> Refusal | None:
+    """Uncertified, unequal, noisy or too little data gets no advice."""
+    ranked = group.ranked
+    if len(ranked) < 2:
+        return too_few_ranked(directory, group)
+    if goal == "time" and group.stop_return is None:
+        return Refusal(
+            group,
+            "the study has no stop rule, so nothing says when a run has learned",
+            "--goal throughput, or a stop rule in [budget] of the study: "
+            f"stop = {{ return = 475, episodes = 20 }}, then: {again(directory)}",
+        )
+    fewest = min(row.done for row in ranked)
+    if fewest < 2:
+        return Refusal(group, "one seed shows no spread", more_seeds(directory, ENOUGH_RUNS))
+    scores = [score for score in ended(group, ranked)["noise_score"] if score is not None]
+    noisy = [score for score in scores if score > TOO_NOISY]
+    if scores and len(noisy) > len(scores) / 2:
+        return Refusal(
+            group,
+            f"too noisy: {len(noisy)} of {len(scores)} trials ran on a disturbed machine "
+            f"(noise score above {TOO_NOISY:g})",
+            f"it again while nothing else works on the machine (`rldyno doctor` shows how quiet it is): "
+            f"{again(directory)}",
+        )
+    return None
+
+
+def too_few_ranked(directory: Path, group: Group) -> Refusal:
+    outside = [row for row in group.rows if row.unranked is not None]
+    why = "; ".join(f"`{row.contestant}`: {row.unranked}" for row in outside)
+    count = "nothing" if not group.ranked else f"only `{group.ranked[0].contestant}`"
+    unproven = [row.contestant for row in outside if row.done and not row.failed and not row.certified]
+    unlike = [row for row in outside if row.parity is not None and row.parity.state == DIFFERENT]
+    if unproven:
+        instead = f"rldyno verify {' '.join(unproven)}, then: {again(directory)}"
+    elif unlike:
+        instead = f"a study with more contestants that learn alike, then: {again(directory)}"
+    else:
+        instead = f"rldyno run {directory / 'study.toml'} --out {directory}, with two contestants or more"
+    return Refusal(group, f"{count} can be ranked" + (f" ({why})" if why else ""), instead)
+
+
+def again(directory: Path) -> str:
+    return f"rldyno run {directory / 'study.toml'} --out {directory}-again"
+
+
+def more_seeds(directory: Path, seeds: int) -> str:
+    study = directory / "study.toml"
+    return f"with seeds = {seeds} in {study}: rldyno run {study} --out {directory} --amend"
+
+
+def confidence(best: Row, second: Row, metric: Metric) -> str:
+    """High: beyond chance on enough seeds; moderate: beyond chance on fewer; low: it may be chance."""
+    figure = second.figures.get(metric.name)
+    beyond = figure is None or figure.ratio is None
+    if figure is not None and figure.ratio is not None:
+        apart = figure.ratio.low is not None and figure.ratio.low > 1
+        beyond = apart and figure.chance is not None and figure.chance <= ALPHA
+    if not beyond:
+        return LOW
+    return HIGH if min(best.done, second.done) >= ENOUGH_RUNS else MODERATE
+
+
+def wins(group: Group, best: Row, second: Row, metric: Metric, rng: np.random.Generator) -> Estimate:
+    """A run that never reached the threshold loses to every one that did."""
+    sign = 1.0 if metric.more_is_better else -1.0
+
+    def scores(row: Row) -> Floats:
+        values = run_values(ended(group, [row]), metric)
+        if values.ndim == 2:
+            values = np.where(values[:, 1] > 0, values[:, 0], np.inf)
+        return sign * values
+
+    return probability_of_improvement([scores(best)], [scores(second)], rng)
+
+
+def ended(group: Group, rows: Sequence[Row]) -> pl.DataFrame:
+    names = [row.contestant for row in rows]
+    return group.trials.filter(pl.col("status") == "done", pl.col("contestant").is_in(names))
+
+
+def run_lengths(group: Group, rng: np.random.Generator) -> tuple[BreakEven, ...]:
+    """Break-evens among the ranked contestants, from the shortest runs to the longest."""
+    return overtakings({row.contestant: costs(ended(group, [row])) for row in group.ranked}, rng)
+
+
+# --- in words -----------------------------------------------------------------------------------------------
+
+DOES = {
+    "time": "learns soonest",
+    "throughput": "runs fastest",
+    "memory": "needs the least memory",
+    "startup": "starts up fastest",
+}
+BY = {"time": "sooner than", "throughput": "as fast as", "memory": "less than", "startup": "sooner than"}
+
+
+def pick_words(pick: Pick, goal: str) -> str:
+    """`Take X: it learns soonest, 1.84 s [1.71, 1.92], 3.2× [2.9, 3.5] sooner than Y.`"""
+    figure = pick.best.figures[pick.metric.name].estimate
+    scale = pick.metric.scale
+    amount = f"{number(figure.point * scale)} {pick.metric.unit}"
+    amount += f" {spread}" if (spread := interval(figure, scale)) else ""
+    ratio = pick.ratio
+    if ratio is None:
+        lead = f"while `{pick.runner_up.contestant}` does not get there within the budget"
+    else:
+        ends = f" {spread}" if (spread := interval(ratio)) else ""
+        lead = f"{factor(ratio.point)}{ends} {BY[goal]} `{pick.runner_up.contestant}`"
+    return f"Take `{pick.contestant}`: it {DOES[goal]}, {amount}, {lead}."
+
+
+def confidence_words(pick: Pick, directory: Path) -> str:
+    figure = pick.runner_up.figures.get(pick.metric.name)
+    seeds = min(pick.best.done, pick.runner_up.done)
+    said = f"Confidence: {pick.confidence}. A run of it beats one of `{pick.runner_up.contestant}` in "
+    said += f"{100 * pick.wins.point:.0f} % of pairs."
+    if pick.confidence == LOW:
+        more = figure.more_seeds if figure is not None else None
+        if more is None:
+            said += (
+                " The lead may be chance, and no reasonable number of seeds would tell: treat them as equal."
+            )
+        else:
+            said += f" The lead may be chance; to tell, {more_seeds(directory, seeds + more)}."
+    elif pick.confidence == MODERATE:
+        said += f" {seeds} seeds are few; for more, {more_seeds(directory, ENOUGH_RUNS)}."
+    undecided = [
+        row.contestant
+        for row in (pick.best, pick.runner_up)
+        if row.parity is not None and row.parity.state == UNDECIDED
+    ]
+    if undecided:
+        names = " and ".join(f"`{name}`" for name in undecided)
+        said += f" That {names} learns like the others is not shown yet."
+    return said
+
+
+def evidence_words(pick: Pick) -> str:
+    rows = (pick.best, pick.runner_up)
+    runs = " and ".join(f"{row.done} runs of `{row.contestant}`" for row in rows)
+    return f"Evidence: {runs}, {pick.metric.title.lower()} in the table of {pick.group.label}."
+
+
+def length_words(pick: Pick, steps: Sequence[BreakEven]) -> str:
+    """Who to take by the length of a run, start-up included."""
+    first = f"For the shortest runs `{steps[0].first}`; " + "; ".join(step.words for step in steps)
+    taken = pick.group.trials.filter(pl.col("status") == "done", pl.col("contestant") == pick.contestant)[
+        "steps"
+    ].median()
+    here = f" Runs here took about {number(float(taken), 0)} steps." if isinstance(taken, float) else ""
+    return f"By run length, start-up included: {first[0].lower()}{first[1:]}.{here}"

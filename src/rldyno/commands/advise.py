@@ -1,0 +1,139 @@
+"""`rldyno advise`: which contestant to take, how sure that is, and where the choice flips."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rldyno.answers.advice import Advice, Pick
+    from rldyno.stats.bootstrap import Estimate
+
+WIDTH = 100
+SETTINGS_SHOWN = 6
+
+
+def advise(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A results directory, finished or not.")],
+    goal: Annotated[
+        str | None,
+        typer.Option(help="time, throughput, memory, energy or startup; time where there is a stop rule."),
+    ] = None,
+    algorithm: Annotated[str | None, typer.Option(help="Only this algorithm.")] = None,
+    environment: Annotated[str | None, typer.Option(help="Only this environment.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the advice as JSON.")] = False,
+) -> None:
+    """Say which contestant to take; exit with 1 when the results allow no advice at all."""
+    from rich.console import Console
+
+    from rldyno.answers import advice
+    from rldyno.results import load_results
+
+    found = advice.advise(load_results(directory), goal, algorithm, environment)
+    if as_json:
+        print(json.dumps([advice_json(item) for item in found], indent=2, ensure_ascii=False))
+    else:
+        console = Console(highlight=False)
+        for item in found:
+            print_advice(item, directory, console)
+    if not any(item.picks for item in found):
+        raise typer.Exit(1)
+
+
+def print_advice(found: Advice, directory: Path, console: Console) -> None:
+    from rich.text import Text
+
+    from rldyno.answers import advice
+
+    def say(text: str, style: str = "") -> None:
+        console.print(Text(text, style), width=min(WIDTH, console.width))
+
+    goals = {"time": "time to learn", "startup": "start-up"}
+    say(f"{found.task}, by {goals.get(found.goal, found.goal)}", "bold")
+    for pick in found.picks[:SETTINGS_SHOWN]:
+        prefix = f"{pick.group.setting}: " if pick.group.setting else ""
+        say(prefix + advice.pick_words(pick, found.goal), "green")
+        say(advice.confidence_words(pick, directory))
+        say(advice.evidence_words(pick), "dim")
+    if len(found.picks) > SETTINGS_SHOWN:
+        say(f"… and {len(found.picks) - SETTINGS_SHOWN} more settings; --json has them all.", "dim")
+    for flip in found.flips:
+        say(flip.words)
+    for pick, steps in found.lengths[:SETTINGS_SHOWN]:
+        prefix = f"{pick.group.setting}: " if pick.group.setting else ""
+        say(prefix + advice.length_words(pick, steps))
+    alike: dict[tuple[str, str], list[str]] = {}
+    for refusal in found.refusals:
+        alike.setdefault((refusal.why, refusal.instead), []).append(refusal.group.setting)
+    for (why, instead), settings in alike.items():
+        prefix = f"{'; '.join(settings)}: " if any(settings) else ""
+        say(f"{prefix}No advice: {why}.", "red")
+        say(f"Run instead: {instead}")
+    console.print()
+
+
+def advice_json(found: Advice) -> dict[str, Any]:
+    return {
+        "task": found.task,
+        "goal": found.goal,
+        "picks": [pick_json(pick) for pick in found.picks],
+        "refusals": [
+            {"setting": item.group.setting, "why": item.why, "instead": item.instead}
+            for item in found.refusals
+        ],
+        "run_lengths": [
+            {
+                "setting": pick.group.setting,
+                "overtakes": [
+                    {"first": step.first, "then": step.then, "steps": estimate_json(step.steps)}
+                    for step in steps
+                ],
+            }
+            for pick, steps in found.lengths
+        ],
+        "flips": [
+            {
+                "axis": flip.axis,
+                "setting": flip.setting,
+                "picks": [
+                    {"levels": list(levels), "contestant": pick, "clear": clear}
+                    for levels, pick, clear in flip.stretches
+                ],
+            }
+            for flip in found.flips
+        ],
+    }
+
+
+def pick_json(pick: Pick) -> dict[str, Any]:
+    from rldyno.answers.advice import ended
+
+    return {
+        "setting": pick.group.setting,
+        "contestant": pick.contestant,
+        "metric": pick.metric.column,
+        "value": estimate_json(pick.best.figures[pick.metric.name].estimate),
+        "runner_up": pick.runner_up.contestant,
+        "times_worse": estimate_json(pick.ratio),
+        "confidence": pick.confidence,
+        "wins": estimate_json(pick.wins),
+        "trials": ended(pick.group, [pick.best, pick.runner_up])["trial"].to_list(),
+    }
+
+
+def estimate_json(estimate: Estimate | None) -> dict[str, Any] | None:
+    """Infinite bounds (never reached) have no JSON number: null."""
+    from math import isfinite
+
+    if estimate is None:
+        return None
+    numbers = {"point": estimate.point, "low": estimate.low, "high": estimate.high}
+    finite = {
+        name: value if value is not None and isfinite(value) else None for name, value in numbers.items()
+    }
+    return finite | {"runs": estimate.n}

@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from rldyno.answers.advice import Advice, advise, confidence_words, evidence_words, length_words, pick_words
+from rldyno.answers.breakeven import break_even, crossing, overtakings
+from rldyno.answers.flips import axis_flips
+from rldyno.cli import app
+from rldyno.errors import Problem
+from rldyno.results import load_results
+from synthetic import COMPILE, NUMPY, TORCH, Contestant, Shape, write_results
+
+
+def advice(path: Path, *contestants: Contestant, goal: str | None = None, **shape: object) -> Advice:
+    settings = {"algorithms": ["dqn"], "seeds": 5, "sample_hz": 2} | shape
+    root = write_results(path, Shape(contestants=contestants, **settings))  # type: ignore[arg-type]
+    (found,) = advise(load_results(root), goal)
+    return found
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def runs(startup_s: float, per_step_s: float, n: int = 8, spread: float = 0.02) -> np.ndarray:
+    source = np.random.default_rng(int(startup_s * 1000))
+    return np.stack(
+        [startup_s * source.lognormal(0, spread, n), per_step_s * source.lognormal(0, spread, n)], -1
+    )
+
+
+# --- break-even ---------------------------------------------------------------------------------------------
+
+
+def test_break_even_by_hand() -> None:
+    # 1 s + 2 ms a step against 5 s + 1 ms a step: equal at 4 s / 1 ms.
+    assert float(crossing(np.array([1.0, 2e-3]), np.array([5.0, 1e-3]))) == pytest.approx(4000)
+    assert float(crossing(np.array([1.0, 1e-3]), np.array([5.0, 2e-3]))) == np.inf
+    assert float(crossing(np.array([5.0, 2e-3]), np.array([1.0, 1e-3]))) == 0
+
+
+def test_break_even_has_an_interval_around_the_truth() -> None:
+    found = break_even("eager", runs(1.0, 2e-3), "compile", runs(5.0, 1e-3), rng())
+    assert found is not None
+    assert found.steps.low is not None
+    assert found.steps.high is not None
+    assert found.steps.low < 4000 < found.steps.high
+    assert found.words.startswith("`compile` overtakes `eager` after ")
+
+
+def test_break_even_covers() -> None:
+    """IQM of 10 runs; 150 worlds."""
+    source = np.random.default_rng(3)
+    hits = 0
+    for _ in range(150):
+        noise = source.lognormal(0, 0.05, (2, 10, 2))
+        first, then = noise[0] * [1.0, 2e-3], noise[1] * [5.0, 1e-3]
+        found = break_even("a", first, "b", then, source)
+        assert found is not None
+        assert found.steps.low is not None
+        assert found.steps.high is not None
+        hits += found.steps.low <= 4000 <= found.steps.high
+    assert hits / 150 >= 0.9
+
+
+def test_a_lead_that_may_not_exist_has_no_upper_bound() -> None:
+    found = break_even("a", runs(1.0, 1.001e-3, spread=0.1), "b", runs(1.1, 1e-3, spread=0.1), rng())
+    assert found is None or found.steps.high == np.inf
+
+
+def test_overtakings_follow_the_lower_envelope() -> None:
+    fleet = {
+        "numpy": runs(0.1, 5e-3),
+        "jit": runs(1.0, 2e-3),
+        "compile": runs(15.0, 1e-3),
+        "slow": runs(20.0, 9e-3),
+    }
+    found = overtakings(fleet, rng())
+    assert [(step.first, step.then) for step in found] == [("numpy", "jit"), ("jit", "compile")]
+    assert found[0].steps.point == pytest.approx(300, rel=0.1)
+    assert overtakings({"alone": runs(1, 1e-3)}, rng()) == ()
+
+
+# --- picks --------------------------------------------------------------------------------------------------
+
+
+def test_the_pick_its_lead_its_confidence_and_its_evidence(tmp_path: Path) -> None:
+    found = advice(tmp_path / "r", NUMPY, TORCH, COMPILE)
+    (pick,) = found.picks
+    assert (found.goal, pick.contestant, pick.confidence) == ("time", "numpy:eager", "high")
+    assert pick.wins.point == 1.0
+    said = pick_words(pick, found.goal)
+    assert said.startswith("Take `numpy:eager`: it learns soonest, 1.")
+    assert "sooner than `torch:eager`." in said
+    assert "5 runs of `numpy:eager` and 5 runs of `torch:eager`" in evidence_words(pick)
+
+
+@pytest.mark.parametrize(
+    ("goal", "pick"),
+    [("throughput", "torch:compile"), ("memory", "torch:eager"), ("startup", "torch:eager")],
+)
+def test_goals_choose_differently(tmp_path: Path, goal: str, pick: str) -> None:
+    assert advice(tmp_path / "r", TORCH, COMPILE, goal=goal).picks[0].contestant == pick
+
+
+def test_without_a_stop_rule_speed_is_the_goal_and_time_is_refused(tmp_path: Path) -> None:
+    assert advice(tmp_path / "r", TORCH, COMPILE, stop_return=None).goal == "throughput"
+    (refusal,) = advice(tmp_path / "s", TORCH, COMPILE, stop_return=None, goal="time").refusals
+    assert "no stop rule" in refusal.why
+
+
+def test_few_seeds_lower_the_confidence_and_name_the_command(tmp_path: Path) -> None:
+    (pick,) = advice(tmp_path / "r", NUMPY, TORCH, seeds=3).picks
+    assert pick.confidence == "moderate"
+    said = confidence_words(pick, tmp_path / "r")
+    assert f"rldyno run {tmp_path / 'r' / 'study.toml'} --out {tmp_path / 'r'} --amend" in said
+
+
+def test_equals_are_told_to_be_equal(tmp_path: Path) -> None:
+    twin = Contestant("jax:jit", NUMPY.steps_per_s, NUMPY.startup_s)
+    (pick,) = advice(tmp_path / "r", NUMPY, twin).picks
+    assert pick.confidence == "low"
+    assert "may be chance" in confidence_words(pick, tmp_path / "r")
+
+
+def test_run_length_flips_the_choice(tmp_path: Path) -> None:
+    """14.3 s more start-up, 3,100 against 3,900 steps/s: 216,000 steps."""
+    found = advice(tmp_path / "r", TORCH, COMPILE)
+    ((pick, steps),) = found.lengths
+    assert pick.contestant == "torch:eager"
+    assert steps[0].steps.point == pytest.approx(14.2 / (1 / 3100 - 1 / 3900), rel=0.35)
+    said = length_words(pick, steps)
+    assert "for the shortest runs `torch:eager`; `torch:compile` overtakes `torch:eager` after" in said
+
+
+def test_an_axis_flips_the_choice() -> None:
+    def axes(cores: int, batch: int) -> dict[str, object]:
+        return {"cores": cores, "hyper.batch_size": batch}
+
+    found = axis_flips(
+        [
+            (axes(1, 32), "numpy:eager", True),
+            (axes(2, 32), "numpy:eager", True),
+            (axes(4, 32), "jax:jit", False),
+        ]
+    )
+    assert [flip.words for flip in found] == [
+        "The choice flips with cores: cores 1 and 2 `numpy:eager`; 4 cores `jax:jit`, which may be chance."
+    ]
+    crossed = axis_flips(
+        [(axes(c, b), "jax:jit" if b > 32 else "numpy:eager", True) for c in (1, 2) for b in (512, 32)]
+    )
+    assert [(flip.axis, flip.setting, flip.flips) for flip in crossed] == [
+        ("cores", "batch_size 512", False),
+        ("cores", "batch_size 32", False),
+        ("hyper.batch_size", "1 core", True),
+        ("hyper.batch_size", "2 cores", True),
+    ]
+    assert crossed[2].stretches[0] == ((32,), "numpy:eager", True)
+
+
+def test_networks_are_ordered_by_their_size() -> None:
+    def choice(hidden: str, pick: str) -> tuple[dict[str, object], str, bool]:
+        return {"hyper.hidden": hidden}, pick, True
+
+    (flip,) = axis_flips([choice("[256, 256]", "jax:jit"), choice("[64, 64]", "numpy:eager")])
+    assert [pick for _, pick, _ in flip.stretches] == ["numpy:eager", "jax:jit"]
+
+
+# --- refusals -----------------------------------------------------------------------------------------------
+
+
+def test_no_advice_from_the_uncertified(tmp_path: Path) -> None:
+    found = advice(tmp_path / "r", NUMPY, replace(TORCH, certificate="stale"))
+    assert found.picks == ()
+    (refusal,) = found.refusals
+    assert "only `numpy:eager` can be ranked (`torch:eager`: certificate out of date" in refusal.why
+    assert refusal.instead.startswith("rldyno verify torch:eager, then: rldyno run ")
+
+
+def test_no_advice_from_the_unequal(tmp_path: Path) -> None:
+    unlike = Contestant("jax:jit", 9000, needs=3)
+    (refusal,) = advice(tmp_path / "r", NUMPY, unlike, steps=80_000).refusals
+    assert "learns unlike numpy:eager" in refusal.why
+
+
+def test_no_advice_from_one_seed(tmp_path: Path) -> None:
+    (refusal,) = advice(tmp_path / "r", NUMPY, TORCH, seeds=1).refusals
+    assert refusal.why == "one seed shows no spread"
+    assert "seeds = 5" in refusal.instead
+
+
+def test_no_advice_from_a_noisy_machine(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", Shape(contestants=[NUMPY, TORCH], algorithms=["dqn"], seeds=5))
+    for path in root.glob("trials/*/outcome.json"):
+        outcome = json.loads(path.read_text())
+        outcome["noise"]["score"] = 0.6
+        path.write_text(json.dumps(outcome))
+    (found,) = advise(load_results(root))
+    assert found.refusals[0].why.startswith("too noisy: 10 of 10 trials")
+
+
+def test_energy_is_not_readable_here_until_it_is(tmp_path: Path) -> None:
+    found = advice(tmp_path / "r", NUMPY, TORCH, goal="energy")
+    assert found.refusals[0].why == "energy is not readable here"
+    for path in (tmp_path / "r").glob("trials/*/samples.csv"):
+        head, *rows = path.read_text().splitlines()
+        watts = 50 if "numpy" in path.parent.name else 20
+        metered = [f"{row.rpartition(',')[0]},{watts * index}" for index, row in enumerate(rows)]
+        path.write_text("\n".join([head, *metered]) + "\n")
+    (again,) = advise(load_results(tmp_path / "r"), "energy")
+    assert len(again.picks) == 1
+    assert again.picks[0].best.figures["energy"].estimate.point > 0
+
+
+def test_nobody_learned(tmp_path: Path) -> None:
+    stuck = [replace(contestant, learns=0) for contestant in (NUMPY, TORCH)]
+    (refusal,) = advice(tmp_path / "r", *stuck).refusals
+    assert refusal.why == "no contestant reached a mean return of 475 within the budget"
+
+
+def test_unknown_names_are_told(tmp_path: Path) -> None:
+    results = load_results(write_results(tmp_path / "r", Shape(seeds=1)))
+    with pytest.raises(Problem, match="unknown goal 'speed'"):
+        advise(results, "speed")
+    with pytest.raises(Problem, match="no trial has algorithm rainbow"):
+        advise(results, algorithm="rainbow")
+
+
+def test_command_prints_and_fails_without_a_pick(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", Shape(contestants=[NUMPY, TORCH], algorithms=["dqn"], seeds=5))
+    shown = CliRunner().invoke(app, ["advise", str(root), "--goal", "memory"])
+    assert shown.exit_code == 0
+    assert "Take `numpy:eager`: it needs the least memory" in shown.output
+    (found,) = json.loads(CliRunner().invoke(app, ["advise", str(root), "--json"]).output)
+    assert found["picks"][0]["contestant"] == "numpy:eager"
+    assert len(found["picks"][0]["trials"]) == 10
+    refused = CliRunner().invoke(app, ["advise", str(root), "--goal", "energy"])
+    assert refused.exit_code == 1
+    assert "No advice: energy is not readable here." in refused.output
