@@ -1,0 +1,33 @@
+"""The closed division, pinned: the first actions of a float64 run of each algorithm, as a hash.
+
+A change here means that the algorithm, a random stream or an environment changed for every contestant at once,
+which no comparison between contestants would show. If it was meant, say so in the changelog and pin anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from closed_runs import trial
+from rldyno_rig import schema, training
+
+GOLDEN = {
+    "dqn": "61258c6d184aa455",
+    "rainbow": "2ab6bf9b142b9ac9",
+    "a2c": "eb6feb0ade58a6c9",
+    "ppo": "163cfc119fe35e9d",
+}
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "rainbow", "a2c", "ppo"])
+def test_the_first_actions_are_the_pinned_ones(algorithm: str, tmp_path: Path) -> None:
+    given = trial("numpy", "eager", algorithm, "float64", 1_000)
+    (tmp_path / schema.TRIAL_FILE).write_text(json.dumps(given))
+    assert training.train(tmp_path, time.perf_counter_ns()) == 0
+    actions = (tmp_path / schema.ACTIONS_FILE).read_bytes()
+    assert hashlib.sha256(actions).hexdigest()[:16] == GOLDEN[algorithm]

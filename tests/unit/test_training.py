@@ -1,0 +1,184 @@
+"""A worker's trial in this process, with the NumPy backend: budgets, records, repeatability, NaN."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import itertools
+import json
+import math
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rldyno_rig import hyper, schema, training
+from rldyno_rig.backends import numpy_
+from rldyno_rig.clock import ACT, OTHER, Clock
+from rldyno_rig.recorder import Recorder
+
+SMALL = {
+    "dqn": {"learning_starts": 64, "hidden": (8,)},
+    "rainbow": {"learning_starts": 64, "hidden": (8,), "atoms": 5},
+    "a2c": {"hidden": (8,)},
+    "ppo": {"hidden": (8,), "rollout_steps": 16, "epochs": 2},
+}
+NO_BUDGET = dict.fromkeys(("steps", "episodes", "wall_s", "stop_return", "stop_episodes"))
+
+
+def run(
+    home: Path,
+    algorithm: str,
+    budget: dict[str, Any],
+    seed: int = 0,
+    environment: str = "CartPole-v1",
+    **changes: Any,
+) -> dict[str, Any]:
+    home.mkdir(exist_ok=True)
+    values = dataclasses.replace(hyper.defaults(algorithm, "CartPole-v1"), **{**SMALL[algorithm], **changes})
+    trial = {
+        "framework": "numpy",
+        "mode": "eager",
+        "algorithm": algorithm,
+        "environment": environment,
+        "max_episode_steps": None,
+        "device": "cpu",
+        "dtype": "float32",
+        "seed": seed,
+        "hyper": hyper.to_json(values),
+        "budget": {**NO_BUDGET, **budget},
+    }
+    (home / schema.TRIAL_FILE).write_text(json.dumps(trial))
+    training.train(home, time.perf_counter_ns())
+    return json.loads((home / schema.RESULT_FILE).read_text())
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open() as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.mark.parametrize("algorithm", SMALL)
+def test_a_trial_leaves_a_complete_record(algorithm: str, tmp_path: Path) -> None:
+    result = run(tmp_path, algorithm, {"steps": 600})
+    assert result["reason"] == "steps"
+    assert 600 <= result["steps"] < 600 + 128
+    assert result["updates"] > 0
+    assert sum(result["phases_ns"].values()) == result["train_ns"]
+    assert list(result["phases_ns"]) == list(schema.PHASES)
+    assert list(result["startup_ns"]) == list(schema.STARTUP)
+    episodes = rows(tmp_path / schema.EPISODES_FILE)
+    assert tuple(episodes[0]) == schema.EPISODE_COLUMNS
+    assert len(episodes) == result["episodes"]
+    # On CartPole every step is worth 1, so an episode's return is its length.
+    assert all(float(episode["return"]) == int(episode["length"]) for episode in episodes)
+    assert sum(int(episode["length"]) for episode in episodes) <= result["steps"]
+    progress = rows(tmp_path / schema.PROGRESS_FILE)
+    assert tuple(progress[-1]) == schema.PROGRESS_COLUMNS
+    assert int(progress[-1]["step"]) == result["steps"]
+    assert math.isfinite(float(progress[-1]["loss"]))
+    facts = json.loads((tmp_path / schema.FACTS_FILE).read_text())
+    assert facts["versions"] == {"numpy": np.__version__}
+    assert facts["network"] == "mlp"
+
+
+@pytest.mark.parametrize("algorithm", SMALL)
+def test_the_seed_decides_everything(algorithm: str, tmp_path: Path) -> None:
+    def actions(name: str, seed: int) -> str:
+        run(tmp_path / name, algorithm, {"steps": 400}, seed)
+        return (tmp_path / name / schema.ACTIONS_FILE).read_text()
+
+    assert actions("a", 0) == actions("b", 0)
+    assert actions("a", 0) != actions("c", 1)
+
+
+def test_a_longer_budget_only_goes_on(tmp_path: Path) -> None:
+    run(tmp_path / "short", "dqn", {"steps": 300})
+    run(tmp_path / "long", "dqn", {"steps": 600})
+    short, long = ((tmp_path / name / schema.ACTIONS_FILE).read_text() for name in ("short", "long"))
+    assert long.startswith(short)
+
+
+def test_episodes_end_a_trial(tmp_path: Path) -> None:
+    result = run(tmp_path, "dqn", {"episodes": 7})
+    assert (result["reason"], result["episodes"]) == ("episodes", 7)
+    assert result["threshold"] is None
+
+
+def test_a_return_held_long_enough_ends_a_trial(tmp_path: Path) -> None:
+    result = run(tmp_path, "dqn", {"steps": 5_000, "stop_return": 5.0, "stop_episodes": 4})
+    assert result["reason"] == "return"
+    assert result["threshold"]["reached"]
+    assert result["threshold"]["episode"] == result["episodes"] == 4
+    assert result["threshold"]["step"] == result["steps"]
+
+
+def test_a_threshold_never_reached_is_not_a_number(tmp_path: Path) -> None:
+    result = run(tmp_path, "dqn", {"steps": 300, "stop_return": 1e9, "stop_episodes": 1})
+    assert result["threshold"] == {"reached": False, "step": None, "episode": None, "time_ns": None}
+
+
+def test_wall_time_ends_a_trial(tmp_path: Path) -> None:
+    result = run(tmp_path, "ppo", {"wall_s": 0.3})
+    assert result["reason"] == "wall"
+    assert 0.3 <= result["train_ns"] / 1e9 < 3
+
+
+@pytest.mark.parametrize("algorithm", SMALL)
+def test_a_nan_is_told(algorithm: str, tmp_path: Path) -> None:
+    with np.errstate(all="ignore"):
+        result = run(tmp_path, algorithm, {"steps": 400}, learning_rate=1e38, learning_rate_end=1e38)
+    assert result["reason"] == "nan"
+    assert "update" in result["message"]
+
+
+def test_a_crash_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = run(tmp_path, "dqn", {"steps": 100}, environment="NoSuchPlace-v0")
+    assert result["reason"] == "crashed"
+    assert "NoSuchPlace" in result["message"]
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_warming_up_changes_nothing(tmp_path: Path) -> None:
+    trial = {
+        "framework": "numpy",
+        "mode": "eager",
+        "algorithm": "dqn",
+        "environment": "CartPole-v1",
+        "max_episode_steps": None,
+        "device": "cpu",
+        "dtype": "float32",
+        "seed": 0,
+        "hyper": hyper.to_json(hyper.Dqn(hidden=(8,))),
+    }
+    recorder = Recorder(tmp_path, {**NO_BUDGET, "steps": 1}, Clock(), 0)
+    job = training.build(trial, numpy_, recorder)
+    before = job.learner.state()
+    training.warm_up(job)
+    after = job.learner.state()
+    assert after["t"] == 0
+    for key in ("params", "target", "m", "v"):
+        for name in before[key]:
+            np.testing.assert_array_equal(before[key][name], after[key][name])
+
+
+def test_every_nanosecond_belongs_to_one_phase() -> None:
+    ticks = itertools.count(0, 10)
+    clock = Clock(lambda: next(ticks))
+    started = clock.start()
+    clock.mark(ACT)
+    end = clock.mark(OTHER)
+    assert sum(clock.spent) == end - started == 20
+    assert clock.phases()["act"] == 10
+
+
+def test_a_worker_ends_when_its_runner_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(tmp_path, {**NO_BUDGET, "steps": 10}, Clock(), 0)
+    recorder.start()
+    recorder.beat(1, 1, None)
+    monkeypatch.setattr(os, "getppid", lambda: 1)
+    with pytest.raises(SystemExit):
+        recorder.beat(2, 2, None)
