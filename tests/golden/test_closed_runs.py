@@ -1,6 +1,6 @@
 """The closed division, pinned: the first actions of a float64 run of each algorithm, as a hash.
 
-A change here means that the algorithm, a random stream or an environment changed for every contestant at once,
+A change here means that the algorithm, a random stream or an environment changed for all contestants at once,
 which no comparison between contestants would show. If it was meant, say so in the changelog and pin anew.
 """
 
