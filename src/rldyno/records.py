@@ -121,7 +121,8 @@ def _sync_directory(path: Path) -> None:
 def read_json(path: Path) -> Json:
     """The object in the file; a Problem that names the file if it is missing or damaged."""
     try:
-        value = json.loads(path.read_bytes())
+        with open(path, "rb", buffering=0) as stream:  # noqa: PTH123 (half the time of Path.open)
+            value = json.loads(stream.read())
     except FileNotFoundError:
         raise Problem(f"{path} does not exist", code=1) from None
     except (ValueError, OSError) as error:
@@ -165,7 +166,7 @@ def read_csv(path: Path, columns: Sequence[str]) -> pl.DataFrame:
 def read_csvs(
     paths: Sequence[Path], columns: Sequence[str], wanted: Sequence[str] | None = None
 ) -> tuple[pl.DataFrame, list[int], list[Problem]]:
-    """The rows of many record files as one table, how many each file has, and which are damaged: they have none.
+    """The rows of many record files as one table, how many each has, and what is damaged: that has none.
 
     One parse of many small files is ten times faster than a parse of each.
     """

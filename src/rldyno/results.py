@@ -157,9 +157,10 @@ def load_results(directory: Path) -> Results:
     def read(path: Path) -> Json | None:
         """The file's object; None when it is missing, and when it is damaged, which is noted."""
         try:
-            return records.read_json(path) if path.exists() else None
+            return records.read_json(path)
         except Problem:
-            unreadable.append(str(path.relative_to(directory)))
+            if path.exists():
+                unreadable.append(str(path.relative_to(directory)))
             return None
 
     certificates = read_certificates(paths.certificates, read)

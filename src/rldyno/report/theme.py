@@ -152,30 +152,33 @@ def names(theme: Theme) -> list[str]:
 
 
 def finished(chart: Chart, theme: Theme, title: str, height: Any = 210) -> Chart:
-    font = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
-    return (
-        chart.add_params(alt.param(name="hidden", value=[]))
-        .properties(width=theme.width, height=height, description=title)
-        .properties(
-            title=alt.TitleParams(
-                title, anchor="start", fontSize=13, fontWeight=600, color=theme.ink, offset=8
-            )
-        )
-        .properties(autosize=alt.AutoSizeParams(type="fit-x", contains="padding"))
-        .configure(
-            background="transparent", font=font, padding={"left": 4, "right": 14, "top": 4, "bottom": 4}
-        )
-        .configure_view(stroke=None)
-        .configure_axis(
-            labelColor=theme.muted,
-            titleColor=theme.muted,
-            titleFontWeight="normal",
-            titleFontSize=12,
-            labelFontSize=11,
-            gridColor=theme.grid,
-            domainColor=theme.grid,
-            tickColor=theme.grid,
-            titlePadding=8,
-        )
-        .configure_legend(labelColor=theme.ink, labelFontSize=12, symbolSize=90, labelLimit=200)
+    """In few calls: Altair copies the whole chart at each."""
+    return chart.add_params(alt.param(name="hidden", value=[])).properties(
+        width=theme.width,
+        height=height,
+        description=title,
+        title=alt.TitleParams(title, anchor="start", fontSize=13, fontWeight=600, color=theme.ink, offset=8),
+        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+        config=config(theme),
     )
+
+
+def config(theme: Theme) -> dict[str, Any]:
+    return {
+        "background": "transparent",
+        "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif",
+        "padding": {"left": 4, "right": 14, "top": 4, "bottom": 4},
+        "view": {"stroke": None},
+        "axis": {
+            "labelColor": theme.muted,
+            "titleColor": theme.muted,
+            "titleFontWeight": "normal",
+            "titleFontSize": 12,
+            "labelFontSize": 11,
+            "gridColor": theme.grid,
+            "domainColor": theme.grid,
+            "tickColor": theme.grid,
+            "titlePadding": 8,
+        },
+        "legend": {"labelColor": theme.ink, "labelFontSize": 12, "symbolSize": 90, "labelLimit": 200},
+    }
