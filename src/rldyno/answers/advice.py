@@ -20,18 +20,19 @@ from rldyno.answers.table import (
     STARTUP,
     THRESHOLD,
     THROUGHPUT,
+    Figure,
     Group,
     Metric,
     Row,
     badness,
     compare,
-    estimate,
+    metric_samples,
     run_values,
     with_ratios,
 )
 from rldyno.errors import Problem
 from rldyno.results import Results
-from rldyno.stats.bootstrap import ENOUGH_RUNS, Estimate, Floats
+from rldyno.stats.bootstrap import ENOUGH_RUNS, Estimate, Floats, estimate_of
 from rldyno.stats.equivalence import ALPHA, DIFFERENT, UNDECIDED
 from rldyno.stats.tasks import probability_of_improvement
 
@@ -166,13 +167,14 @@ def with_energy(results: Results, group: Group, rng: np.random.Generator) -> Gro
     trials = group.trials.with_columns(pl.Series(ENERGY.column, joules, dtype=pl.Float64))
     group = replace(group, trials=trials)
     runs = {row.contestant: ended(group, [row]) for row in group.rows}
+    samples = {name: metric_samples(done, [ENERGY], rng).get(ENERGY.name) for name, done in runs.items()}
     rows = [
-        replace(row, figures=row.figures | {ENERGY.name: figure})
-        if (figure := estimate(runs[row.contestant], ENERGY, rng))
+        replace(row, figures=row.figures | {ENERGY.name: Figure(estimate_of(found))})
+        if (found := samples[row.contestant]) is not None
         else row
         for row in group.rows
     ]
-    return replace(group, rows=tuple(with_ratios(rows, runs, ENERGY, rng)))
+    return replace(group, rows=tuple(with_ratios(rows, runs, samples, ENERGY)))
 
 
 def refused(directory: Path, group: Group, goal: str) -> Refusal | None:

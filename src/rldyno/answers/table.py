@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,8 +13,16 @@ import polars as pl
 from rldyno.answers.leads import chances, seeds_missing
 from rldyno.answers.parity import Parity, group_parity
 from rldyno.results import ABSENT, FAILED, STALE, VALID, Results
-from rldyno.stats.bootstrap import Estimate, Floats, bootstrap, ratio
-from rldyno.stats.censored import stack, time_ratio, time_to_event
+from rldyno.stats.bootstrap import (
+    Estimate,
+    Floats,
+    Sample,
+    estimate_of,
+    interquartile_mean,
+    ratio_estimate,
+    sample,
+)
+from rldyno.stats.censored import TimeToEvent, median_ratio, stack, survival_median
 from rldyno.stats.equivalence import ALPHA, DIFFERENT
 
 ALGORITHM_NAMES = {"dqn": "DQN", "rainbow": "Rainbow", "a2c": "A2C", "ppo": "PPO"}
@@ -162,7 +170,8 @@ def compare_group(
 ) -> Group:
     parts = trials.partition_by("contestant", as_dict=True, maintain_order=True)
     runs = {name: frame.filter(pl.col("status") == "done") for (name,), frame in parts.items()}
-    rows = [contestant_row(frame, runs[name], rng) for (name,), frame in parts.items()]
+    samples = {name: metric_samples(done, METRICS, rng) for name, done in runs.items()}
+    rows = [contestant_row(frame, runs[name], samples[name]) for (name,), frame in parts.items()]
     parity = group_parity(results, runs, {row.contestant for row in rows if row.unranked is None})
     rows = [replace(row, parity=parity.get(row.contestant)) for row in rows]
     group = Group(
@@ -174,11 +183,13 @@ def compare_group(
         trials=trials,
     )
     for metric in group.metrics:
-        rows = with_ratios(rows, runs, metric, rng)
+        rows = with_ratios(
+            rows, runs, {name: found.get(metric.name) for name, found in samples.items()}, metric
+        )
     return replace(group, rows=tuple(sorted(rows, key=lambda row: rank_key(row, group.primary))))
 
 
-def contestant_row(trials: pl.DataFrame, done: pl.DataFrame, rng: np.random.Generator) -> Row:
+def contestant_row(trials: pl.DataFrame, done: pl.DataFrame, samples: Mapping[str, Sample]) -> Row:
     # An interrupted trial is not the contestant's failure: it will be run again.
     failures = trials.filter(pl.col("status") == "failed", ~pl.col("reason").is_in(["interrupted", "absent"]))
     absences = trials.filter(pl.col("reason") == "absent")
@@ -199,19 +210,36 @@ def contestant_row(trials: pl.DataFrame, done: pl.DataFrame, rng: np.random.Gene
         pending=len(trials) - len(done) - len(failures) - len(absences),
         absent=(absences["message"][0] or "the framework is absent") if len(absences) else None,
         failure=(failures["message"][0] or failures["reason"][0]) if len(failures) else None,
-        figures={metric.name: figure for metric in METRICS if (figure := estimate(done, metric, rng))},
+        figures={name: figure_of(done, found, name) for name, found in samples.items()},
+    )
+
+
+def metric_samples(
+    done: pl.DataFrame, metrics: Iterable[Metric], rng: np.random.Generator
+) -> dict[str, Sample]:
+    """Metric → its runs, resampled once for all uses; metrics that no run has are left out."""
+    samples = {}
+    for metric in metrics:
+        values = run_values(done, metric)
+        if len(values):
+            statistic = survival_median if metric is THRESHOLD else interquartile_mean
+            samples[metric.name] = sample(values, rng, statistic)
+    return samples
+
+
+def figure_of(done: pl.DataFrame, found: Sample, metric_name: str) -> Figure:
+    figure = Figure(estimate_of(found))
+    if metric_name != THRESHOLD.name:
+        return figure
+    return replace(
+        figure, note=TimeToEvent(figure.estimate, found.n, int(done["threshold_reached"].sum())).missed
     )
 
 
 def estimate(done: pl.DataFrame, metric: Metric, rng: np.random.Generator) -> Figure | None:
-    if metric is THRESHOLD:
-        times, reached = threshold_times(done)
-        if not len(times):
-            return None
-        summary = time_to_event(times, reached, rng)
-        return Figure(summary.estimate, note=summary.missed)
-    values = metric_values(done, metric)
-    return Figure(bootstrap(values, rng)) if len(values) else None
+    """One metric of a contestant's finished runs; None when no run has it."""
+    found = metric_samples(done, [metric], rng).get(metric.name)
+    return figure_of(done, found, metric.name) if found is not None else None
 
 
 def threshold_times(done: pl.DataFrame) -> tuple[Floats, np.ndarray[Any, np.dtype[np.bool_]]]:
@@ -226,7 +254,10 @@ def metric_values(done: pl.DataFrame, metric: Metric) -> Floats:
 
 
 def with_ratios(
-    rows: Iterable[Row], runs: dict[str, pl.DataFrame], metric: Metric, rng: np.random.Generator
+    rows: Sequence[Row],
+    runs: Mapping[str, pl.DataFrame],
+    samples: Mapping[str, Sample | None],
+    metric: Metric,
 ) -> list[Row]:
     rows = list(rows)
     candidates = [row for row in rows if row.unranked is None and metric.name in row.figures]
@@ -245,7 +276,7 @@ def with_ratios(
         open_still = p is not None and p > ALPHA
         compared[row.contestant] = replace(
             figure,
-            ratio=against(runs[row.contestant], runs[best.contestant], metric, rng),
+            ratio=times_worse(samples[row.contestant], samples[best.contestant], metric),
             chance=p,
             more_seeds=seeds_missing(values[row.contestant], values[best.contestant]) if open_still else None,
         )
@@ -265,12 +296,18 @@ def run_values(done: pl.DataFrame, metric: Metric) -> Floats:
 def against(
     done: pl.DataFrame, best: pl.DataFrame, metric: Metric, rng: np.random.Generator
 ) -> Estimate | None:
-    """How many times worse than the best."""
+    """How many times worse than the best, from two contestants' finished runs."""
+    mine, theirs = (metric_samples(runs, [metric], rng).get(metric.name) for runs in (done, best))
+    return times_worse(mine, theirs, metric)
+
+
+def times_worse(mine: Sample | None, best: Sample | None, metric: Metric) -> Estimate | None:
+    if mine is None or best is None:
+        return None
     if metric is THRESHOLD:
-        return time_ratio(stack(*threshold_times(done)), stack(*threshold_times(best)), rng)
-    mine, theirs = metric_values(done, metric), metric_values(best, metric)
-    over, under = (theirs, mine) if metric.more_is_better else (mine, theirs)
-    return ratio(over, under, rng) if over.all() and under.all() else None
+        return median_ratio(mine, best)
+    over, under = (best, mine) if metric.more_is_better else (mine, best)
+    return ratio_estimate(over, under) if over.point > 0 and under.point > 0 else None
 
 
 def badness(row: Row, metric: Metric) -> float:

@@ -42,28 +42,50 @@ def interquartile_mean(values: Floats) -> Floats:
     return np.asarray(middle.mean(axis=-1))
 
 
+@dataclass(frozen=True)
+class Sample:
+    """A statistic over runs, and that of resamples of them, drawn once for every use; None for one run."""
+
+    point: float
+    draws: Floats | None
+    n: int
+
+
+def sample(values: Floats, rng: np.random.Generator, statistic: Statistic = interquartile_mean) -> Sample:
+    draws = resampled(values, rng, statistic) if len(values) > 1 else None
+    return Sample(float(statistic(values)), draws, len(values))
+
+
+def estimate_of(runs: Sample) -> Estimate:
+    """The statistic over runs with its expanded percentile bootstrap interval."""
+    if runs.draws is None:
+        return Estimate(runs.point, None, None, runs.n)
+    low, high = percentile_interval(runs.draws, runs.n)
+    return Estimate(runs.point, low, high, runs.n)
+
+
+def ratio_estimate(runs: Sample, base: Sample) -> Estimate:
+    """The ratio of two independent groups of runs, both positive; ∞ / ∞ (never reached) bounds nothing."""
+    n = min(runs.n, base.n)
+    point = runs.point / base.point
+    if runs.draws is None or base.draws is None:
+        return Estimate(point, None, None, n)
+    with np.errstate(invalid="ignore"):
+        draws = runs.draws / base.draws
+    lows, highs = np.where(np.isnan(draws), 0.0, draws), np.where(np.isnan(draws), np.inf, draws)
+    return Estimate(point, percentile_interval(lows, n)[0], percentile_interval(highs, n)[1], n)
+
+
 def bootstrap(
     values: Floats, rng: np.random.Generator, statistic: Statistic = interquartile_mean
 ) -> Estimate:
-    """The statistic over runs with its expanded percentile bootstrap interval."""
-    point = float(statistic(values))
-    if len(values) < 2:
-        return Estimate(point, None, None, len(values))
-    low, high = percentile_interval(resampled(values, rng, statistic), len(values))
-    return Estimate(point, low, high, len(values))
+    return estimate_of(sample(values, rng, statistic))
 
 
 def ratio(
     values: Floats, base: Floats, rng: np.random.Generator, statistic: Statistic = interquartile_mean
 ) -> Estimate:
-    """statistic(values) / statistic(base) of two independent groups of runs, both positive."""
-    point = float(statistic(values) / statistic(base))
-    n = min(len(values), len(base))
-    if n < 2:
-        return Estimate(point, None, None, n)
-    resamples = resampled(values, rng, statistic) / resampled(base, rng, statistic)
-    low, high = percentile_interval(resamples, n)
-    return Estimate(point, low, high, n)
+    return ratio_estimate(sample(values, rng, statistic), sample(base, rng, statistic))
 
 
 def resampled(values: Floats, rng: np.random.Generator, statistic: Statistic) -> Floats:

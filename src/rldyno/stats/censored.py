@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rldyno.stats.bootstrap import Estimate, Floats, percentile_interval, resampled
+from rldyno.stats.bootstrap import Estimate, Floats, Sample, estimate_of, ratio_estimate, sample
 
 
 @dataclass(frozen=True)
@@ -27,32 +27,19 @@ class TimeToEvent:
 
 def time_to_event(times: Floats, reached: NDArray[np.bool_], rng: np.random.Generator) -> TimeToEvent:
     """Kaplan–Meier median with its bootstrap interval. `times` holds the event, or the end of the watch."""
-    runs = stack(times, reached)
-    n, hits = len(times), int(reached.sum())
-    point = float(survival_median(runs))
-    if n < 2:
-        return TimeToEvent(Estimate(point, None, None, n), n, hits)
-    low, high = percentile_interval(resampled(runs, rng, survival_median), n)
-    return TimeToEvent(Estimate(point, low, high, n), n, hits)
+    found = estimate_of(sample(stack(times, reached), rng, survival_median))
+    return TimeToEvent(found, len(times), int(reached.sum()))
 
 
 def time_ratio(runs: Floats, base: Floats, rng: np.random.Generator) -> Estimate | None:
     """Ratio of two medians (of `stack`ed runs); None where a median does not exist."""
-    point, base_point = float(survival_median(runs)), float(survival_median(base))
-    if not np.isfinite(point) or not np.isfinite(base_point):
+    return median_ratio(sample(runs, rng, survival_median), sample(base, rng, survival_median))
+
+
+def median_ratio(runs: Sample, base: Sample) -> Estimate | None:
+    if not np.isfinite(runs.point) or not np.isfinite(base.point):
         return None
-    n = min(len(runs), len(base))
-    if n < 2:
-        return Estimate(point / base_point, None, None, n)
-    over, under = resampled(runs, rng, survival_median), resampled(base, rng, survival_median)
-    # ∞ / ∞ bounds nothing: such a resample counts for both ends.
-    with np.errstate(invalid="ignore"):
-        draws = over / under
-    lows, highs = (
-        np.nan_to_num(draws, nan=0.0, posinf=np.inf),
-        np.nan_to_num(draws, nan=np.inf, posinf=np.inf),
-    )
-    return Estimate(point / base_point, percentile_interval(lows, n)[0], percentile_interval(highs, n)[1], n)
+    return ratio_estimate(runs, base)
 
 
 def stack(times: Floats, reached: NDArray[np.bool_]) -> Floats:
@@ -67,6 +54,8 @@ def survival_median(runs: Floats) -> Floats:
     their mean, so that without censoring it is the ordinary median.
     """
     times, events = runs[..., 0], runs[..., 1] > 0
+    if events.all():
+        return np.asarray(np.median(times, axis=-1))
     # At equal times the event comes first.
     order = np.lexsort((~events, times), axis=-1)
     times, events = np.take_along_axis(times, order, -1), np.take_along_axis(events, order, -1)
