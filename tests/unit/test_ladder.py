@@ -181,6 +181,19 @@ def test_float32_bias_correction_is_caught_in_float64() -> None:
     assert "weights after 1" in failed(first_spec("dqn"), SinglePrecisionScalars)
 
 
+def test_a_batch_written_through_is_caught() -> None:
+    class Scribbler(numpy_.Learner):
+        def read(self, handle: tuple) -> tuple:
+            self.last[2][0] += 1
+            return handle
+
+        def put(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+            self.last = arrays
+            return arrays
+
+    assert failed(first_spec("dqn"), Scribbler) == {"batches untouched"}
+
+
 def test_a_stale_target_network_is_caught() -> None:
     class NeverSyncs(numpy_.Learner):
         def sync_target(self) -> None:

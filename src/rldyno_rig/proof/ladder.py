@@ -69,9 +69,11 @@ def climb(spec: Spec, make: Make, dtype: str, index_dtype: str, rows: int, seed:
     yield judged("clipped gradients", worst(right_clipped, clipped, together))
 
     done = 0
+    seen: List[Any] = []
     for goal in UPDATES:
         while done < goal:
             given = batch()
+            seen.append((given, [array.copy() for array in given]))
             handle = learner.update(learner.put(*given), spec.hyper.learning_rate)
             right = reference.update(doubles(given), spec.hyper.learning_rate)
             read = learner.read(handle)
@@ -90,6 +92,9 @@ def climb(spec: Spec, make: Make, dtype: str, index_dtype: str, rows: int, seed:
                 yield judged("priorities", relative(right[1], read[1]))
             yield judged("target untouched", worst(right_state["target"], state["target"]), 0.0)
 
+    # Also the batches of earlier updates: a recorded graph may write the next batch into the last one's memory.
+    changes = [relative(copy, array) for given, copies in seen for copy, array in zip(copies, given)]
+    yield judged("batches untouched", max(changes), 0.0)
     learner.sync_target()
     yield judged("target synced", worst(learner.state()["params"], learner.state()["target"]), 0.0)
     yield _actions(spec, learner, dtype, acting)
