@@ -79,7 +79,7 @@ def test_nominal_95_percent_covers(draw: str) -> None:
             values, truth = source.normal(5, 1, 10), 5.0
         else:
             values, truth = source.lognormal(0, 0.25, 10), math.exp(0.25**2 / 2)
-        estimate = bs.bootstrap(values, source, lambda runs: runs.mean(axis=-1))
+        estimate = bs.bootstrap(values, source, bs.mean)
         assert estimate.low is not None
         assert estimate.high is not None
         hits += estimate.low <= truth <= estimate.high

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rldyno.stats import power
+from rldyno.stats.bootstrap import mean
 from rldyno.stats.censored import stack
 from rldyno.stats.distributions import incomplete_beta, proportion_interval, t_quantile, t_tail
 from rldyno.stats.equivalence import (
@@ -282,7 +283,7 @@ def test_stratified_interval_covers() -> None:
     hits = 0
     for _ in range(worlds):
         tasks = [source.normal(truth, 1, 5) for truth in (0, 5, 10)]
-        estimate = mean_of_tasks(tasks, lambda runs: runs.mean(axis=-1), source)
+        estimate = mean_of_tasks(tasks, mean, source)
         assert estimate.low is not None
         assert estimate.high is not None
         hits += estimate.low <= 5 <= estimate.high

@@ -52,7 +52,7 @@ def break_even(
     if n < 2:
         return BreakEven(first, then, Estimate(float(point), None, None, n))
     draws = crossing(resampled(first_runs, rng, typical), resampled(then_runs, rng, typical))
-    low, high = percentile_interval(draws, n)
+    low, high = percentile_interval(draws, len(first_runs) + len(then_runs) - 2)
     return BreakEven(first, then, Estimate(float(point), low, high, n))
 
 

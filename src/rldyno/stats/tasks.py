@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from rldyno.stats.bootstrap import LEVEL, RESAMPLES, Estimate, Floats, percentile_interval
+from rldyno.stats.bootstrap import LEVEL, RESAMPLES, Estimate, Floats, mean, narrowness, percentile_interval
 
 
 def probability_of_improvement(
@@ -24,7 +24,8 @@ def probability_of_improvement(
             per_task.append(table[rows[:, :, None], columns[:, None, :]].mean(axis=(1, 2)))
         return np.asarray(np.mean(per_task, axis=0))
 
-    return stratified(point, draw, [min(table.shape) for table in wins])
+    sizes = [min(table.shape) for table in wins]
+    return stratified(point, draw, sizes, widen=narrowness(mean, max(2, min(sizes))))
 
 
 def pair_wins(x: Floats, y: Floats) -> Floats:
@@ -43,7 +44,8 @@ def mean_of_tasks(
         draws = [statistic(runs[resample_index(len(runs), rng)]) for runs in tasks]
         return np.asarray(np.mean(draws, axis=0))
 
-    return stratified(point, draw, [len(runs) for runs in tasks])
+    sizes = [len(runs) for runs in tasks]
+    return stratified(point, draw, sizes, widen=narrowness(statistic, max(2, min(sizes))))
 
 
 def performance_profile(tasks: Sequence[Floats], thresholds: Floats) -> Floats:
@@ -62,13 +64,13 @@ def profile_bands(
 
 
 def stratified(
-    point: float, draw: Callable[[], Floats], sizes: Sequence[int], level: float = LEVEL
+    point: float, draw: Callable[[], Floats], sizes: Sequence[int], level: float = LEVEL, widen: float = 1.0
 ) -> Estimate:
     """The expanded percentile interval of draws over strata of these sizes."""
     smallest = min(sizes)
     if smallest < 2:
         return Estimate(point, None, None, smallest)
-    low, high = percentile_interval(draw(), smallest, degrees=sum(sizes) - len(sizes), level=level)
+    low, high = percentile_interval(draw(), sum(sizes) - len(sizes), level, widen)
     return Estimate(point, low, high, smallest)
 
 
