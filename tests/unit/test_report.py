@@ -13,7 +13,6 @@ from rldyno.report import charts, theme, write_report
 from rldyno.report.content import gather
 from rldyno.report.curves import Band, band, group_curves, quartiles, rate_band
 from rldyno.report.data import packed, unpacked
-from rldyno.report.lengths import Lead, Pace, leads
 from rldyno.report.page import flat, sentence_parts
 from rldyno.report.series import integral, running_mean, use_of
 from rldyno.report.write import embedded_json
@@ -86,17 +85,6 @@ def test_integrals_as_liu2022_draws_them() -> None:
     assert use["memory_per_step"] == pytest.approx(5.0)
     assert use["gpu_percent"] == 60.0
     assert use["gpu_memory_mb"] is None
-
-
-def test_the_lead_changes_where_lines_cross() -> None:
-    eager, compiled = Pace("eager", 1.0, 0.01), Pace("compiled", 10.0, 0.001)
-    slow = Pace("slow", 2.0, 0.02)
-    (first, second) = leads([compiled, slow, eager])
-    assert first == Lead("eager", 0.0, 1.0)
-    assert second.contestant == "compiled"
-    assert second.steps == pytest.approx(1000)
-    assert second.seconds == pytest.approx(11)
-    assert [lead.contestant for lead in leads([eager, slow])] == ["eager"]
 
 
 def test_axes_that_vary_have_charts_and_others_have_none(tmp_path: Path) -> None:

@@ -43,10 +43,14 @@ def lint(results: Results, groups: Sequence[Group]) -> list[Finding]:
 
 def too_few_seeds(_: Results, groups: Sequence[Group]) -> Finding:
     name = "Too few seeds"
+    runs: dict[str, list[int]] = {}
+    for _group, row in ran(groups):
+        runs.setdefault(row.contestant, []).append(row.done)
     few = {
-        f"{row.contestant} on {group.label}: {row.done}"
-        for group, row in ran(groups)
-        if row.done < ENOUGH_RUNS
+        f"{contestant}: {min(counts)}"
+        + (f" in {sum(n < ENOUGH_RUNS for n in counts)} comparisons" if len(counts) > 1 else "")
+        for contestant, counts in runs.items()
+        if min(counts) < ENOUGH_RUNS
     }
     if not few:
         return Finding(name, CLEAR, f"at least {ENOUGH_RUNS} runs behind every figure")

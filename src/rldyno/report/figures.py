@@ -18,6 +18,7 @@ from rldyno.report.content import Content, Scope, gather, slug
 from rldyno.report.data import unpacked
 from rldyno.report.tables import Table
 from rldyno.report.theme import Theme, picture_theme
+from rldyno.report.verdicts import judged_claims
 from rldyno.results import load_results
 
 Json = dict[str, Any]
@@ -102,7 +103,8 @@ def all_tables(content: Content) -> list[Table]:
     ]
     parted = parity.divergences(results, groups)
     found += [tables.divergence_table(parted)] if parted else []
-    return [*found, tables.crimes_table(crimes.lint(results, groups))]
+    claims = tables.claims_table(judged_claims(results))
+    return [*found, claims, tables.crimes_table(crimes.lint(results, groups))]
 
 
 def stems(scopes: Sequence[Scope]) -> list[str]:

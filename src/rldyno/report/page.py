@@ -13,7 +13,7 @@ from rldyno.answers.numbers import factor, number, span
 from rldyno.answers.sentence import sentence
 from rldyno.answers.table import CERTIFICATE_WORDS, Group, Metric, Row
 from rldyno.report.data import answer_rows
-from rldyno.report.lengths import leads_sentence
+from rldyno.report.verdicts import overtakings_words
 from rldyno.results import Results
 
 Json = dict[str, Any]
@@ -54,12 +54,12 @@ def sentence_parts(text: str) -> list[tuple[bool, str]]:
     return [(index % 2 == 1, part) for index, part in enumerate(text.split("`")) if part]
 
 
-def group_view(group: Group, index: int) -> Json:
+def group_view(group: Group, index: int, spelt_out: bool) -> Json:
     return {
         "id": f"group-{index}",
         "algorithm": group.algorithm,
         "environment": group.environment,
-        "leads": sentence_parts(leads_sentence(group) or ""),
+        "leads": sentence_parts(overtakings_words(group) or "") if spelt_out else [],
         "index": index,
         "label": group.label,
         "sentence": sentence_parts(sentence(group)),

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-import polars as pl
-
-from rldyno import records
+from rldyno.answers import divergence
+from rldyno.answers.divergence import Divergence
 from rldyno.answers.table import ALGORITHM_NAMES, CERTIFICATE_WORDS, Group
 from rldyno.records import Json
 from rldyno.results import Certificate, Results, judged
-from rldyno_rig import schema
 
 REFERENCE = "numpy:eager"
+GROUPS_TRACED = 50
 
 
 @dataclass(frozen=True)
@@ -50,28 +48,6 @@ class ParitySummary:
     columns: tuple[str, ...]
     rows: dict[str, dict[str, tuple[str, str]]]
     """contestant → column → (state of the certificate, `3e-15 / 2e-07`: float64 / float32)."""
-
-
-@dataclass(frozen=True)
-class Divergence:
-    """Where a contestant first acted otherwise than `against` did with the same seed."""
-
-    contestant: str
-    against: str
-    label: str
-    steps: tuple[int | None, ...]
-    """Per seed the first step with another action, from 1; None when all traced actions are the same."""
-    traced: int
-
-    @property
-    def words(self) -> str:
-        parted = sorted(step for step in self.steps if step is not None)
-        seeds = f"{len(self.steps)} seed{'s' if len(self.steps) > 1 else ''}"
-        if not parted:
-            return f"the same for all {self.traced:,} traced actions, {seeds}"
-        first = f"step {parted[0]:,}" if len(parted) == 1 else f"steps {parted[0]:,} to {parted[-1]:,}"
-        same = len(self.steps) - len(parted)
-        return f"{first}" + (f"; the same throughout in {same} of {seeds}" if same else f", {seeds}")
 
 
 def parity_tables(results: Results) -> list[ParityTable]:
@@ -131,52 +107,22 @@ def parity_row(certificate: Certificate, facts: Json | None, dtype: str) -> Pari
     return ParityRow(certificate.contestant, state, CERTIFICATE_WORDS[state], detail, worst)
 
 
-def divergences(results: Results, groups: Sequence[Group], limit: int = 200) -> list[Divergence]:
-    """Of every contestant from NumPy, or from the first contestant where NumPy did not run.
+def divergences(results: Results, groups: Sequence[Group]) -> list[tuple[str, Divergence]]:
+    """(comparison, where a contestant's actions part from the reference's), for the first groups.
 
-    At most `limit` comparisons, one group after the other: a big study repeats the same few.
+    A big study repeats the same few.
     """
-    found: list[Divergence] = []
-    for group in groups:
-        traces = group_traces(results, group)
-        base = REFERENCE if REFERENCE in traces else next(iter(traces), None)
-        if base is None:
-            continue
-        for contestant, by_seed in traces.items():
-            seeds = [seed for seed in by_seed if seed in traces[base]]
-            if contestant == base or not seeds:
-                continue
-            pairs = [(traces[base][seed], by_seed[seed]) for seed in seeds]
-            steps = tuple(first_difference(right, mine) for right, mine in pairs)
-            traced = min(min(len(right), len(mine)) for right, mine in pairs)
-            found.append(Divergence(contestant, base, group.label, steps, traced))
-        if len(found) >= limit:
-            break
-    return found
+    return [
+        (group.label, found)
+        for group in groups[:GROUPS_TRACED]
+        if (reference := reference_of(group)) is not None
+        for found in divergence.divergences(results, group.trials, reference)
+    ]
 
 
-def group_traces(results: Results, group: Group) -> dict[str, dict[int, list[str]]]:
-    home = records.Results(results.directory)
-    traces: dict[str, dict[int, list[str]]] = {}
-    done = group.trials.filter(pl.col("status") == "done").select("contestant", "seed", "trial")
-    for contestant, seed, trial in done.iter_rows():
-        actions = read_actions(home.trial(trial) / schema.ACTIONS_FILE)
-        if actions:
-            traces.setdefault(contestant, {})[seed] = actions
-    return traces
-
-
-def read_actions(path: Path) -> list[str]:
-    try:
-        return records.complete_lines(path.read_bytes()).decode(errors="replace").split()
-    except OSError:
-        return []
-
-
-def first_difference(right: Iterable[str], mine: Iterable[str]) -> int | None:
-    """Counted from 1, over the length of the shorter one."""
-    pairs = enumerate(zip(right, mine, strict=False), 1)
-    return next((step for step, (a, b) in pairs if a != b), None)
+def reference_of(group: Group) -> str | None:
+    ran = [row.contestant for row in group.rows if row.done]
+    return REFERENCE if REFERENCE in ran else next(iter(ran), None)
 
 
 def unproven(results: Results, groups: Sequence[Group]) -> list[str]:

@@ -7,10 +7,12 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rldyno.answers.divergence import Divergence
 from rldyno.answers.numbers import factor, number, span
 from rldyno.answers.table import CERTIFICATE_WORDS, Group, Metric, Row
 from rldyno.report.crimes import Finding
-from rldyno.report.parity import Divergence, ParityTable
+from rldyno.report.parity import ParityTable
+from rldyno.report.verdicts import JudgedClaim
 
 
 @dataclass(frozen=True)
@@ -69,12 +71,12 @@ def parity_as_table(parity: ParityTable, name: str) -> Table:
     )
 
 
-def divergence_table(found: Sequence[Divergence]) -> Table:
+def divergence_table(found: Sequence[tuple[str, Divergence]]) -> Table:
     return Table(
         name="divergence",
         title="First action that differs, with the same seed",
-        columns=("Comparison", "Contestant", "Against", "First difference"),
-        rows=tuple((item.label, item.contestant, item.against, item.words) for item in found),
+        columns=("Comparison", "Contestant", "Finding"),
+        rows=tuple((label, item.contestant, plain(item.words)) for label, item in found),
     )
 
 
@@ -83,8 +85,24 @@ def crimes_table(findings: Sequence[Finding]) -> Table:
         name="crimes",
         title="Benchmarking crimes looked for",
         columns=("Crime", "Verdict", "Evidence", "Fix"),
-        rows=tuple((item.name, item.verdict, item.evidence, item.fix or "–") for item in findings),
+        rows=tuple((item.name, item.verdict, item.evidence, plain(item.fix or "–")) for item in findings),
     )
+
+
+def claims_table(claims: Sequence[JudgedClaim]) -> Table:
+    return Table(
+        name="claims",
+        title="Claims held against these results",
+        columns=("Claim", "Verdict", "Statement", "Why"),
+        rows=tuple(
+            (item.id, item.verdict, item.statement, "; ".join(item.reasons) or "–") for item in claims
+        ),
+    )
+
+
+def plain(text: str) -> str:
+    """Without the backticks around names."""
+    return text.replace("`", "")
 
 
 def markdown(table: Table) -> str:

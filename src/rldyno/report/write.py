@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from rldyno import __version__
 from rldyno.answers.sentence import headline
 from rldyno.errors import Problem
-from rldyno.report import crimes, page, parity
+from rldyno.report import crimes, page, parity, verdicts
 from rldyno.report.content import gather
 from rldyno.report.theme import PART_COLOURS, html_theme
 from rldyno.results import Results, load_results
@@ -63,7 +63,10 @@ def render(results: Results) -> str:
         .render(
             title=results.title,
             headline=page.sentence_parts(headline(groups)),
-            groups=[page.group_view(group, index) for index, group in enumerate(groups)],
+            groups=[
+                page.group_view(group, index, index == 0 or len(groups) <= OPEN_GROUPS)
+                for index, group in enumerate(groups)
+            ],
             algorithms=sorted({group.algorithm for group in groups}),
             environments=sorted({group.environment for group in groups}),
             tasks=content.tasks,
@@ -80,6 +83,8 @@ def render(results: Results) -> str:
             parity_summary=parity.parity_summary(results),
             unproven=parity.unproven(results, groups),
             divergences=parity.divergences(results, groups),
+            advice=verdicts.task_advice(results, groups),
+            claims=verdicts.judged_claims(results),
             crimes=crimes.lint(results, groups),
             failures=page.failures(results),
             absences=page.absences(groups),

@@ -1,0 +1,102 @@
+"""Advice and verdicts on claims as the report shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rldyno.answers import advice
+from rldyno.answers.breakeven import BreakEven
+from rldyno.answers.table import SEED, Group
+from rldyno.claims.decide import judge
+from rldyno.claims.evidence import gather
+from rldyno.claims.form import shipped_claims
+from rldyno.claims.show import lines
+from rldyno.report.measures import tasks
+from rldyno.results import Results
+
+# Settings of a task whose advice is spelt out; `rldyno advise` has the others.
+SETTINGS_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class TaskAdvice:
+    """Names in its sentences stand in backticks."""
+
+    task: str
+    picks: tuple[str, ...]
+    turns: tuple[str, ...]
+    """Where the choice flips."""
+    refusals: tuple[str, ...]
+    more: int
+    """Settings that are left out."""
+
+
+@dataclass(frozen=True)
+class JudgedClaim:
+    id: str
+    source: str
+    statement: str
+    verdict: str
+    reasons: tuple[str, ...]
+
+
+def task_advice(results: Results, groups: Sequence[Group]) -> list[TaskAdvice]:
+    return [
+        advised(
+            results.directory, advice.advise_task(results, task, [groups[index] for index in members], None)
+        )
+        for task, members in tasks(groups).items()
+    ]
+
+
+def advised(directory: Path, found: advice.Advice) -> TaskAdvice:
+    picks = [
+        prefix(pick.group)
+        + f"{advice.pick_words(pick, found.goal)} {advice.confidence_words(pick, directory)}"
+        for pick in found.picks[:SETTINGS_SHOWN]
+    ]
+    lengths = [
+        prefix(pick.group) + advice.length_words(pick, steps)
+        for pick, steps in found.lengths[:SETTINGS_SHOWN]
+    ]
+    refusals = dict.fromkeys(f"No advice: {item.why}. Run instead: {item.instead}" for item in found.refusals)
+    return TaskAdvice(
+        task=found.task,
+        picks=tuple(picks),
+        turns=(*(flip.words for flip in found.flips), *lengths),
+        refusals=tuple(refusals)[:SETTINGS_SHOWN],
+        more=max(0, len(found.picks) - SETTINGS_SHOWN),
+    )
+
+
+def prefix(group: Group) -> str:
+    return f"{group.setting}: " if group.setting else ""
+
+
+def overtakings_words(group: Group) -> str | None:
+    """Who is done first by the length of the run; None when fewer than two are ranked."""
+    if len(group.ranked) < 2:
+        return None
+    turns: tuple[BreakEven, ...] = advice.run_lengths(group, np.random.default_rng(SEED))
+    if not turns:
+        return "The one that starts first also runs fastest: no run length changes the order at the top."
+    return "; ".join(turn.words for turn in turns) + "."
+
+
+def judged_claims(results: Results) -> list[JudgedClaim]:
+    """The shipped claims that these results can say something about, then the others."""
+    found = [
+        JudgedClaim(
+            id=item.claim.id,
+            source=item.claim.id.partition("-")[0],
+            statement=item.claim.statement,
+            verdict=item.verdict,
+            reasons=tuple(lines(item)),
+        )
+        for item in judge(shipped_claims(), gather([results]))
+    ]
+    return sorted(found, key=lambda claim: claim.verdict == "undecided")
