@@ -92,7 +92,7 @@ def climb(spec: Spec, make: Make, dtype: str, index_dtype: str, rows: int, seed:
                 yield judged("priorities", relative(right[1], read[1]))
             yield judged("target untouched", worst(right_state["target"], state["target"]), 0.0)
 
-    # Also the batches of earlier updates: a recorded graph may write the next batch into the last one's memory.
+    # Earlier batches too: a recorded graph may write the next batch into the memory of the last one.
     changes = [relative(copy, array) for given, copies in seen for copy, array in zip(copies, given)]
     yield judged("batches untouched", max(changes), 0.0)
     learner.sync_target()
