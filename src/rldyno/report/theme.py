@@ -62,6 +62,7 @@ class Theme:
     colours: tuple[str, ...]
     """One per style."""
     parts: tuple[str, ...]
+    background: str
     ink: str
     muted: str
     grid: str
@@ -99,6 +100,7 @@ def html_theme(styles: tuple[Style, ...]) -> Theme:
         styles=styles,
         colours=tuple(f"var(--series-{index})" for index in range(len(styles))),
         parts=tuple(f"var(--part-{index})" for index in range(len(PART_COLOURS))),
+        background="transparent",
         ink="var(--ink)",
         muted="var(--muted)",
         grid="var(--line)",
@@ -113,6 +115,7 @@ def picture_theme(styles: tuple[Style, ...]) -> Theme:
         styles=styles,
         colours=tuple(style.colour[0] for style in styles),
         parts=tuple(light for light, _ in PART_COLOURS),
+        background="#ffffff",
         ink="#1c2024",
         muted="#5b636b",
         grid="#e3e6e9",
@@ -165,7 +168,7 @@ def finished(chart: Chart, theme: Theme, title: str, height: Any = 210) -> Chart
 
 def config(theme: Theme) -> dict[str, Any]:
     return {
-        "background": "transparent",
+        "background": theme.background,
         "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif",
         "padding": {"left": 4, "right": 14, "top": 4, "bottom": 4},
         "view": {"stroke": None},
@@ -180,5 +183,12 @@ def config(theme: Theme) -> dict[str, Any]:
             "tickColor": theme.grid,
             "titlePadding": 8,
         },
-        "legend": {"labelColor": theme.ink, "labelFontSize": 12, "symbolSize": 90, "labelLimit": 200},
+        # A band's legend would be as pale as the band.
+        "legend": {
+            "labelColor": theme.ink,
+            "labelFontSize": 12,
+            "symbolSize": 90,
+            "symbolOpacity": 1,
+            "labelLimit": 200,
+        },
     }
