@@ -17,7 +17,7 @@ from closed_runs import trial
 from rldyno_rig import schema, training
 
 GOLDEN = {
-    "dqn": "61258c6d184aa455",
+    "dqn": "d829a2410e7ce706",
     "rainbow": "2ab6bf9b142b9ac9",
     "a2c": "eb6feb0ade58a6c9",
     "ppo": "163cfc119fe35e9d",

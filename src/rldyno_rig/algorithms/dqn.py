@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from rldyno_rig.algorithms import Job
-from rldyno_rig.batches import DqnBatch
 from rldyno_rig.clock import ACT, ENVIRONMENT, OTHER, READ, STORE, TRANSFER, UPDATE
 from rldyno_rig.parts.episodes import Episodes
 from rldyno_rig.parts.exploration import epsilon_greedy
 from rldyno_rig.parts.n_step import NStep
-from rldyno_rig.parts.replay import Replay
+from rldyno_rig.parts.replay import Replay, uniform_draws
 from rldyno_rig.parts.schedules import linear
 from rldyno_rig.schema import TRACED_STEPS
 
@@ -37,7 +36,7 @@ def train(job: Job) -> int:
         hyper.epsilon_steps,
         job.index_dtype,
     )
-    integers = job.streams.sample.integers
+    draws = uniform_draws(job.streams.sample, hyper.batch_size)
     episodes = Episodes(count, recorder)
     going_on = np.full(count, hyper.gamma, job.dtype)
 
@@ -74,7 +73,7 @@ def train(job: Job) -> int:
             memory.add(obs, actions, reward, discount, final_obs)
         else:
             for transition in n_step.push(obs, actions, reward, terminated, truncated, final_obs):
-                memory.add(*transition)
+                memory.add_one(*transition)
         obs = following
         mark(STORE)
 
@@ -82,7 +81,7 @@ def train(job: Job) -> int:
             next_train += hyper.train_every
             lr = linear(hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps, step)
             for _ in range(hyper.updates_per_train):
-                batch = DqnBatch(*memory.take(integers(0, memory.size, hyper.batch_size)))
+                batch = memory.sample(next(draws))
                 mark(STORE)
                 placed = put(*batch)
                 mark(TRANSFER)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Iterator, Tuple
+
+import numpy as np
+
 from rldyno_rig.algorithms import Job
 from rldyno_rig.algorithms.rollout import Collector
 from rldyno_rig.batches import PpoBatch
 from rldyno_rig.clock import OTHER, READ, STORE, TRANSFER, UPDATE
+from rldyno_rig.hyper import Ppo
 from rldyno_rig.parts.advantage import normalise
 from rldyno_rig.parts.schedules import linear
 
@@ -14,7 +19,6 @@ def train(job: Job) -> int:
     learner, recorder, hyper = job.learner, job.recorder, job.spec.hyper
     put, update, mark = learner.put, learner.update, recorder.clock.mark
     size = hyper.environments * hyper.rollout_steps
-    batch_size = size // hyper.minibatches
     permutation = job.streams.sample.permutation
 
     collector = Collector(job)
@@ -25,11 +29,7 @@ def train(job: Job) -> int:
         if rollout is None:
             break
         for _ in range(hyper.epochs):
-            order = permutation(size)
-            for start in range(0, size, batch_size):
-                batch = PpoBatch(*(a.take(order[start : start + batch_size], 0) for a in rollout))
-                if hyper.normalise_advantage:
-                    batch = batch._replace(advantage=normalise(batch.advantage))
+            for batch in minibatches(rollout, permutation(size), hyper):
                 mark(STORE)
                 placed = put(*batch)
                 mark(TRANSFER)
@@ -46,3 +46,14 @@ def train(job: Job) -> int:
     loss = None if handle is None else learner.read(handle)[0]
     recorder.close(mark(READ), collector.step, loss)
     return collector.step
+
+
+def minibatches(rollout: PpoBatch, order: np.ndarray, hyper: Ppo) -> Iterator[Tuple[np.ndarray, ...]]:
+    """The rollout in this order, cut into minibatches; advantages are normalised within each."""
+    rows = len(order) // hyper.minibatches
+    shuffled = PpoBatch(*(a.take(order, 0) for a in rollout))
+    if hyper.normalise_advantage:
+        advantage = normalise(shuffled.advantage.reshape(hyper.minibatches, rows)).ravel()
+        shuffled = shuffled._replace(advantage=advantage)
+    for start in range(0, len(order), rows):
+        yield tuple(a[start : start + rows] for a in shuffled)

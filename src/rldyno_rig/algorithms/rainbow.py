@@ -57,7 +57,7 @@ def train(job: Job) -> int:
             episodes.ended(step, now, terminated, truncated)
         mark(OTHER)
         stored = [
-            memory.add(*transition)
+            memory.add_one(*transition)
             for transition in n_step.push(obs, actions, reward, terminated, truncated, final_obs)
         ]
         if stored:

@@ -32,7 +32,7 @@ def gae(
 
 
 def normalise(advantage: np.ndarray) -> np.ndarray:
-    """Zero mean, unit population standard deviation (ddof = 0)."""
-    centred = advantage - advantage.mean()
-    deviation = np.sqrt(np.mean(centred * centred))
+    """Zero mean, unit population standard deviation (ddof = 0), along the last axis."""
+    centred = advantage - advantage.mean(-1, keepdims=True)
+    deviation = np.sqrt(np.mean(centred * centred, -1, keepdims=True))
     return centred / (deviation + advantage.dtype.type(1e-8))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Iterator, List, Tuple
+from collections import deque
+from operator import mul
+from typing import Deque, Iterator, List, Tuple
 
 import numpy as np
 
@@ -13,9 +15,11 @@ class NStep:
     """Σ_{k<n} γᵏ r_k, and the discount γⁿ · (1 − terminated) of the rest; shorter where an episode ends."""
 
     def __init__(self, n: int, gamma: float, environments: int) -> None:
-        self.n, self.gamma = n, gamma
-        # Per environment, oldest first: [observation, action, reward so far, discount so far, steps].
-        self.open: List[List[list]] = [[] for _ in range(environments)]
+        self.n = n
+        self.powers = [gamma**k for k in range(n + 1)]
+        # Per environment, oldest first: transitions that still wait for rewards, and those rewards.
+        self.starts: List[Deque[Tuple[np.ndarray, int]]] = [deque() for _ in range(environments)]
+        self.rewards: List[Deque[float]] = [deque() for _ in range(environments)]
 
     def push(
         self,
@@ -27,18 +31,13 @@ class NStep:
         final_obs: np.ndarray,
     ) -> Iterator[Transition]:
         """Take one step of every environment, give the transitions that it completes."""
-        for env, waiting in enumerate(self.open):
-            waiting.append([obs[env].copy(), int(action[env]), 0.0, 1.0, 0])
-            r = float(reward[env])
-            for entry in waiting:
-                entry[2] += entry[3] * r
-                entry[3] *= self.gamma
-                entry[4] += 1
-            if terminated[env] or truncated[env]:
-                done, waiting[:] = waiting[:], []
-            elif waiting[0][4] == self.n:
-                done = [waiting.pop(0)]
-            else:
-                continue
-            for first, first_action, total, discount, _ in done:
-                yield first, first_action, total, 0.0 if terminated[env] else discount, final_obs[env]
+        for env, (starts, rewards) in enumerate(zip(self.starts, self.rewards)):
+            starts.append((obs[env].copy(), int(action[env])))
+            rewards.append(float(reward[env]))
+            ended = terminated[env] or truncated[env]
+            while starts and (ended or len(starts) == self.n):
+                total = sum(map(mul, self.powers, rewards))
+                discount = 0.0 if terminated[env] else self.powers[len(rewards)]
+                first, first_action = starts.popleft()
+                rewards.popleft()
+                yield first, first_action, total, discount, final_obs[env]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Tuple
+from typing import Iterator, Tuple
 
 import numpy as np
+
+DRAWN_AT_ONCE = 256
 
 
 class Replay:
@@ -51,6 +53,25 @@ class Replay:
             self.size = stop
         return start
 
+    def add_one(
+        self, obs: np.ndarray, action: int, reward: float, discount: float, next_obs: np.ndarray
+    ) -> int:
+        """Store the transition of a single environment; returns its position."""
+        at = self.next
+        self.obs[at] = obs
+        self.next_obs[at] = next_obs
+        self.action[at] = action
+        self.reward[at] = reward
+        self.discount[at] = discount
+        self.next = 0 if at + 1 == self.capacity else at + 1
+        if self.size < self.capacity:
+            self.size = at + 1
+        return at
+
+    def sample(self, draws: np.ndarray) -> Tuple[np.ndarray, ...]:
+        """Transitions at uniformly random positions, from one number in [0, 1) each."""
+        return self.take((draws * self.size).astype(np.int64))
+
     def take(self, index: np.ndarray) -> Tuple[np.ndarray, ...]:
         """obs, action, reward, discount, next_obs at these positions."""
         return (
@@ -60,3 +81,9 @@ class Replay:
             self.discount.take(index),
             self.next_obs.take(index, 0),
         )
+
+
+def uniform_draws(rng: np.random.Generator, batch_size: int) -> Iterator[np.ndarray]:
+    """A row of numbers in [0, 1) for each update, drawn in blocks: a small draw costs as much as a large one."""
+    while True:
+        yield from rng.random((DRAWN_AT_ONCE, batch_size))
