@@ -84,6 +84,6 @@ class Replay:
 
 
 def uniform_draws(rng: np.random.Generator, batch_size: int) -> Iterator[np.ndarray]:
-    """A row of numbers in [0, 1) for each update, drawn in blocks: a small draw costs as much as a large one."""
+    """A row of numbers in [0, 1) for each update, drawn in blocks: small draws cost as much as large ones."""
     while True:
         yield from rng.random((DRAWN_AT_ONCE, batch_size))
