@@ -2,13 +2,18 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from rldyno.answers.table import compare
+from rldyno.cli import app
 from rldyno.errors import Problem
+from rldyno.report.content import group_definitions
 from rldyno.report.figures import write_figures
+from rldyno.report.measures import AGAINST_AXIS
 from rldyno.report.parity import divergences, parity_summary, parity_tables
 from rldyno.report.tables import Table, comma_separated, latex, markdown
 from rldyno.results import load_results
@@ -62,6 +67,34 @@ def test_pictures_of_both_other_kinds(results: Path, tmp_path: Path) -> None:
     heads = {path.suffix: path.read_bytes()[:4] for path in files}
     assert heads[".png"] == b"\x89PNG"
     assert heads[".pdf"] == b"%PDF"
+
+
+def test_the_command_writes_figures(results: Path, tmp_path: Path) -> None:
+    arguments = ["report", str(results), "--figures", str(tmp_path), "--format", "csv, md"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0
+    assert done.output.startswith(f"{tmp_path}/index.md: ")
+    assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
+
+
+def test_every_chart_that_the_documentation_names_exists() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "report.md").read_text()
+    table = text[text.index("| figure | what it shows |") : text.index("## Files of their own")]
+    rows = [line.split("|") for line in table.splitlines() if re.match(r"\| (liu2022|seong2024) ", line)]
+    named = {name for row in rows for name in re.findall(r"`([a-z-]+)`", row[4])}
+    scaled = {f"{axis}-{item.name}" for axis in ("cpu-cores", "gpus-one-per-worker") for item in AGAINST_AXIS}
+    assert named <= scaled | group_definitions(()).keys()
+    numbers = [number for row in rows for number in figure_numbers(row[1])]
+    assert sorted(numbers) == sorted([*((5, n) for n in range(1, 40)), *((0, n) for n in range(1, 14))])
+
+
+def figure_numbers(cell: str) -> list[tuple[int, int]]:
+    """`5.9–5.12` as (5, 9) … (5, 12); seong2024's plain numbers have chapter 0."""
+    found = []
+    for part in cell.split(maxsplit=1)[1].split(","):
+        ends = [tuple(map(int, f"0.{end.strip()}".split(".")[-2:])) for end in part.split("–")]
+        found += [(ends[0][0], number) for number in range(ends[0][1], ends[-1][1] + 1)]
+    return found
 
 
 def test_unknown_format_is_a_problem(results: Path, tmp_path: Path) -> None:
