@@ -42,37 +42,34 @@ def train(job: Job) -> int:
 
     step = 0
     handle = loss = None
-    next_train, next_sync = max(hyper.learning_starts, hyper.batch_size), hyper.target_sync
+    next_train = max(hyper.learning_starts, hyper.batch_size, count * hyper.n_step)
+    next_sync = hyper.target_sync
     obs = env.reset()
     recorder.start()
     while recorder.reason is None and step < recorder.max_steps:
         any_greedy, all_greedy, greedy, actions = next(decisions)
+        mark(OTHER)
         if any_greedy:
-            mark(OTHER)
             placed = put(obs)
             mark(TRANSFER)
             (chosen,) = act(*placed)
             mark(ACT)
             actions = chosen if all_greedy else np.where(greedy, chosen, actions)
-        if step < TRACED_STEPS:
-            recorder.trace(step, actions)
-        mark(OTHER)
         following, reward, terminated, truncated, final_obs = env.step(actions)
         now = mark(ENVIRONMENT)
+        if step < TRACED_STEPS:
+            recorder.trace(step, actions)
         step += count
-
-        discount = going_on
-        if final_obs is not following:
+        episodes.count(reward)
+        discount, some_ended = going_on, final_obs is not following
+        if some_ended:
             discount = bootstrap_discount(hyper.gamma, terminated).astype(job.dtype)
-            episodes.count(reward)
             episodes.ended(step, now, terminated, truncated)
-        else:
-            episodes.count(reward)
         mark(OTHER)
         if n_step is None:
             memory.add(obs, actions, reward, discount, final_obs)
         else:
-            for transition in n_step.push(obs, actions, reward, terminated, truncated, final_obs):
+            for transition in n_step.push(obs, actions, reward, terminated, truncated, final_obs, some_ended):
                 memory.add_one(*transition)
         obs = following
         mark(STORE)

@@ -36,7 +36,8 @@ def train(job: Job) -> int:
 
     step = 0
     handle = loss = None
-    next_train, next_sync = max(hyper.learning_starts, hyper.batch_size), hyper.target_sync
+    next_train = max(hyper.learning_starts, hyper.batch_size, count * hyper.n_step)
+    next_sync = hyper.target_sync
     obs = env.reset()
     recorder.start()
     while recorder.reason is None and step < recorder.max_steps:
@@ -46,19 +47,19 @@ def train(job: Job) -> int:
         mark(TRANSFER)
         (actions,) = act(*placed)
         mark(ACT)
-        if step < TRACED_STEPS:
-            recorder.trace(step, actions)
-        mark(OTHER)
         following, reward, terminated, truncated, final_obs = env.step(actions)
         now = mark(ENVIRONMENT)
+        if step < TRACED_STEPS:
+            recorder.trace(step, actions)
         step += count
         episodes.count(reward)
-        if final_obs is not following:
+        some_ended = final_obs is not following
+        if some_ended:
             episodes.ended(step, now, terminated, truncated)
         mark(OTHER)
         stored = [
             memory.add_one(*transition)
-            for transition in n_step.push(obs, actions, reward, terminated, truncated, final_obs)
+            for transition in n_step.push(obs, actions, reward, terminated, truncated, final_obs, some_ended)
         ]
         if stored:
             priorities.newest(np.array(stored))

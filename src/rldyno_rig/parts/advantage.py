@@ -33,6 +33,7 @@ def gae(
 
 def normalise(advantage: np.ndarray) -> np.ndarray:
     """Zero mean, unit population standard deviation (ddof = 0), along the last axis."""
-    centred = advantage - advantage.mean(-1, keepdims=True)
-    deviation = np.sqrt(np.mean(centred * centred, -1, keepdims=True))
+    size = advantage.dtype.type(advantage.shape[-1])
+    centred = advantage - np.add.reduce(advantage, -1, keepdims=True) / size
+    deviation = np.sqrt(np.add.reduce(centred * centred, -1, keepdims=True) / size)
     return centred / (deviation + advantage.dtype.type(1e-8))

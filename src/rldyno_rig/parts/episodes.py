@@ -9,15 +9,19 @@ from rldyno_rig.recorder import Recorder
 
 class Episodes:
     def __init__(self, count: int, recorder: Recorder) -> None:
-        self._returns = np.zeros(count)
+        # One environment is counted in a Python float, which is faster than an array of one.
+        self._returns = np.zeros(count) if count > 1 else [0.0]
         self._began = [0] * count
         self._steps = 0
         self._recorder = recorder
 
     def count(self, reward: np.ndarray) -> None:
         """Book one step of every environment."""
-        self._returns += reward
         self._steps += 1
+        if len(self._began) == 1:
+            self._returns[0] += reward.item()
+        else:
+            self._returns += reward
 
     def ended(self, step: int, now: int, terminated: np.ndarray, truncated: np.ndarray) -> None:
         """Report the episodes that this step ended; `_began` holds the step count at which each one began."""

@@ -29,15 +29,20 @@ class NStep:
         terminated: np.ndarray,
         truncated: np.ndarray,
         final_obs: np.ndarray,
+        some_ended: bool = True,
     ) -> Iterator[Transition]:
-        """Take one step of every environment, give the transitions that it completes."""
-        for env, (starts, rewards) in enumerate(zip(self.starts, self.rewards)):
-            starts.append((obs[env].copy(), int(action[env])))
-            rewards.append(float(reward[env]))
-            ended = terminated[env] or truncated[env]
+        """Take one step of every environment, give the transitions that it completes.
+
+        `some_ended` False promises that no episode ended with this step.
+        """
+        actions, rewards = action.tolist(), reward.tolist()
+        for env, (starts, waiting) in enumerate(zip(self.starts, self.rewards)):
+            starts.append((obs[env].copy(), actions[env]))
+            waiting.append(rewards[env])
+            ended = some_ended and (terminated[env] or truncated[env])
             while starts and (ended or len(starts) == self.n):
-                total = sum(map(mul, self.powers, rewards))
-                discount = 0.0 if terminated[env] else self.powers[len(rewards)]
+                total = sum(map(mul, self.powers, waiting))
+                discount = 0.0 if ended and terminated[env] else self.powers[len(waiting)]
                 first, first_action = starts.popleft()
-                rewards.popleft()
+                waiting.popleft()
                 yield first, first_action, total, discount, final_obs[env]
