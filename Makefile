@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format setup toolchains clean bench bench-overhead bench-peers
+.PHONY: help run test check format setup toolchains clean bench bench-overhead bench-peers bench-contestants bench-report
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -41,7 +41,7 @@ format: $(STAMP)  ## format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: bench-overhead bench-peers  ## every benchmark
+bench: bench-overhead bench-peers bench-contestants bench-report  ## every benchmark
 
 bench-overhead: $(STAMP)  ## what the loop, the probe and the lab cost
 	$(BIN)/rldyno setup numpy torch
@@ -50,6 +50,12 @@ bench-overhead: $(STAMP)  ## what the loop, the probe and the lab cost
 bench-peers: $(STAMP)  ## steps per second beside Stable-Baselines3
 	$(BIN)/rldyno setup numpy torch sb3
 	$(BIN)/python bench/peers.py
+
+bench-contestants: toolchains  ## time per act and update of every contestant, side by side
+	$(BIN)/python bench/contestants.py
+
+bench-report: $(STAMP)  ## a report over 10,000 synthetic trials: seconds, memory, size
+	$(BIN)/python bench/report.py
 
 clean:  ## remove what this checkout made (toolchains are shared and stay)
 	rm -rf $(VENV) .bench results .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -56,7 +56,9 @@ def report(name: str, title: str, rows: Sequence[Mapping[str, Any]], notes: Sequ
     console = Console(width=120, highlight=False)
     table = Table(title=title)
     for column in rows[0]:
-        table.add_column(column.replace("_", " "), justify="left" if column in ("algorithm", "contestant") else "right")
+        table.add_column(
+            column.replace("_", " "), justify="left" if column in ("algorithm", "contestant") else "right"
+        )
     for row in rows:
         table.add_row(*(shown(value) for value in row.values()))
     console.print(table)

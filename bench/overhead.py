@@ -1,7 +1,7 @@
 """`make bench-overhead`: is it the framework that is measured, or the thing that measures?
 
 For DQN and PPO on CartPole-v1 with one core:
-- outside: share of the training loop that is neither environment nor framework (storing, sampling, bookkeeping),
+- outside: share of the training loop that is neither environment nor framework (storing, sampling, counting),
 - probe: what sampling at 20 Hz costs, in percent of one core (another one, where there is one),
 - lab: seconds of `rldyno trial` that are neither importing the framework, building, compiling nor training.
 """

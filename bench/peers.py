@@ -1,7 +1,7 @@
 """`make bench-peers`: environment steps per second beside Stable-Baselines3, on the same work.
 
-Same network, batch, update frequency, number of environments and steps; one core; contestants interleaved; only the
-training loop is timed on either side, not imports or start-up.
+Same network, batch, update frequency, number of environments and steps; one core; contestants interleaved; only
+the training loop is timed on either side, not imports or start-up.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from harness import median, report, run_trial
-
 from rldyno.launch.cpus import available_cpus, place
 from rldyno.toolchains.catalogue import peers
 from rldyno.toolchains.resolve import resolve

@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from pathlib import Path
 
 import gymnasium
 import torch
@@ -24,8 +25,7 @@ class TrainingClock(BaseCallback):
 
 
 def main():
-    with open(sys.argv[1]) as stream:
-        job = json.load(stream)
+    job = json.loads(Path(sys.argv[1]).read_text())
     values = job["hyper"]
     torch.set_num_threads(1)
     environments = DummyVecEnv([lambda: gymnasium.make(job["environment"])] * values["environments"])

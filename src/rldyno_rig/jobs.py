@@ -7,7 +7,7 @@ from typing import List
 
 
 def run(arguments: List[str], started_ns: int) -> int:
-    """`train DIR` or `prove DIR`; the exit code of the process."""
+    """`train DIR`, `prove DIR` or `time DIR`; the exit code of the process."""
     job, directory = arguments[0], Path(arguments[1])
     if job == "train":
         from rldyno_rig.training import train
@@ -17,4 +17,8 @@ def run(arguments: List[str], started_ns: int) -> int:
         from rldyno_rig.proof.job import prove
 
         return prove(directory)
+    if job == "time":
+        from rldyno_rig.timing import serve
+
+        return serve(directory)
     raise SystemExit("unknown job {!r}".format(job))
