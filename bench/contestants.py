@@ -1,7 +1,7 @@
 """`make bench-contestants`: microseconds per act and per update of every contestant, side by side.
 
 All contestants of one algorithm and network are started and warmed up first; then each is measured in turn,
-several rounds, on one core, while the others sleep. Ratios are to the fastest, and to NumPy in the same round.
+several rounds, on one core, while the others sleep. Ratios are to the fastest and to NumPy of the same round.
 
     python bench/contestants.py [--networks mlp,cnn] [--algorithms dqn,ppo] [--contestants torch:eager,…]
 """

@@ -1,7 +1,7 @@
 """`make bench-peers`: environment steps per second beside Stable-Baselines3, on the same work.
 
-Same network, batch, update frequency, number of environments and steps; one core; contestants interleaved; only
-the training loop is timed on either side, not imports or start-up.
+Same network, batch, update frequency, environments and steps; one core; contestants interleaved; only the
+training loop is timed on either side, not imports or start-up.
 """
 
 from __future__ import annotations
