@@ -11,7 +11,9 @@ class Problem(Exception):
     exits with `code`: 2 for wrong input, 1 for work that failed.
     """
 
-    def __init__(self, message: str, *, fix: str | None = None, detail: str | None = None, code: int = 2) -> None:
+    def __init__(
+        self, message: str, *, fix: str | None = None, detail: str | None = None, code: int = 2
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.fix = fix
