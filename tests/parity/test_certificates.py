@@ -6,8 +6,8 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from closed_runs import CONTESTANTS
 
+from closed_runs import CONTESTANTS
 from rldyno import certificates
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig import identity

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from closed_runs import CONTESTANTS, trained_actions
 
+from closed_runs import CONTESTANTS, trained_actions
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig.hyper import ALGORITHMS
 
