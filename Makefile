@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format setup toolchains clean bench bench-overhead bench-peers bench-contestants bench-report
+.PHONY: help run test check parity format setup toolchains clean bench bench-overhead bench-peers bench-contestants bench-report
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -35,7 +35,11 @@ toolchains: $(STAMP)  ## build the toolchains of all contestants
 	$(BIN)/rldyno setup
 
 test: check toolchains  ## everything: check, then parity and end-to-end tests against real toolchains
-	$(BIN)/pytest tests/parity tests/golden tests/e2e
+	$(BIN)/pytest -n auto tests/parity tests/golden
+	$(BIN)/pytest tests/e2e
+
+parity: toolchains  ## prove every contestant on every algorithm and network, compare all their actions (an hour, cold)
+	RLDYNO_PARITY=everything $(BIN)/pytest -n auto tests/parity
 
 format: $(STAMP)  ## format and mend what can be mended
 	$(BIN)/ruff format .

@@ -15,6 +15,9 @@ from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig import hyper
 from rldyno_rig.schema import ACTIONS_FILE, TRIAL_FILE
 
+# These take minutes to compile from cold: `make test` proves them on less, `make parity` on everything.
+SLOW_TO_COMPILE = {"torch:compile", "theano:graph", "pytensor:graph-numba", "pytensor:graph-c"}
+EVERYTHING = os.environ.get("RLDYNO_PARITY") == "everything"
 CONTESTANTS = [
     f"{chain.framework}:{mode}"
     for chain in catalogue().values()

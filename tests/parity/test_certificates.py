@@ -7,16 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from closed_runs import CONTESTANTS
+from closed_runs import CONTESTANTS, EVERYTHING, SLOW_TO_COMPILE
 from rldyno import certificates
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig import identity
 
+LESS = {("dqn", "mlp"), ("ppo", "mlp")}
 
+
+def subjects(contestant: str) -> list[certificates.Subject]:
+    every = certificates.every_subject([contestant], "cpu")
+    if EVERYTHING or contestant not in SLOW_TO_COMPILE:
+        return every
+    return [subject for subject in every if (subject.algorithm, subject.network) in LESS]
+
+
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("contestant", CONTESTANTS)
 def test_a_contestant_is_proven(contestant: str, interpreters: dict[str, Interpreter]) -> None:
-    proven = certificates.prove(certificates.every_subject([contestant], "cpu"), interpreters, lambda _: None)
-    assert len(proven) == 8
+    wanted = subjects(contestant)
+    proven = certificates.prove(wanted, interpreters, lambda _: None)
+    assert len(proven) == len(wanted) >= len(LESS)
     assert [certificates.sentence(made) for made in proven if not made["passed"]] == []
 
 

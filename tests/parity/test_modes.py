@@ -1,0 +1,213 @@
+"""Each mode is what its name says: compiled modes compile, once, and nothing wider than asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolchain_scripts import run_script
+
+GRAPHS = ["theano:graph", "pytensor:graph-numba", "pytensor:graph-c"]
+
+
+@pytest.mark.parametrize("mode", ["graph", "xla"])
+def test_tensorflow_compiles_in_xla_mode_only(mode: str) -> None:
+    """A string operation has no XLA kernel: it must fail in the one and run in the other.
+
+    Calling a jit_compile function by the wrong route runs it uncompiled, silently and with right results.
+    """
+    run_script(
+        f"tensorflow:{mode}",
+        """
+        import tensorflow as tf
+        call = backend._callable(lambda x: (tf.strings.length(tf.strings.as_string(x)),), mode)
+        try:
+            call(tf.constant([1.0, 2.0]))
+            compiled = False
+        except tf.errors.InvalidArgumentError:
+            compiled = True
+        assert compiled == (mode == "xla"), compiled
+        """,
+    )
+
+
+@pytest.mark.parametrize("mode", ["graph", "xla"])
+def test_tensorflow_traces_once(mode: str) -> None:
+    run_script(
+        f"tensorflow:{mode}",
+        """
+        traced = []
+        network = backend._network
+        backend._network = lambda *args: traced.append(1) or network(*args)
+        learner = make()
+
+        def work(lr):
+            update(learner, given()[0], lr)
+            act(learner)
+            learner.sync_target()
+
+        work(1e-3)
+        once = len(traced)
+        assert once
+        before = learner.state()
+        for lr in (1e-3, 3e-4, 0.5):
+            work(lr)
+            learner.load(before)
+        assert len(traced) == once, (len(traced), once)
+        """,
+    )
+
+
+def test_torch_compiles_once() -> None:
+    run_script(
+        "torch:compile",
+        """
+        import torch
+        learner = make()
+        update(learner, given()[0]), act(learner)
+        torch._dynamo.config.error_on_recompile = True
+        state = learner.state()
+        for lr in (1e-3, 0.5):
+            update(learner, given()[1], lr), act(learner)
+            learner.load(state)
+        """,
+    )
+
+
+def test_jax_compiles_once() -> None:
+    run_script(
+        "jax:jit",
+        """
+        learner = make()
+        state = learner.state()
+        for lr in (1e-2, 1e-3):
+            update(learner, given()[0], lr), act(learner), learner.sync_target()
+            learner.load(state)
+        assert learner._descend._cache_size() == 1
+        assert learner._choose._cache_size() == 1
+        """,
+    )
+
+
+def test_jax_programs_of_float32_hold_nothing_wider() -> None:
+    run_script(
+        "jax:jit",
+        """
+        learner = make()
+        vectors = learner.flat, learner.m, learner.v, learner.target
+        batch = tuple(given()[0])
+        program = learner._descend.lower(*vectors, np.zeros(2, np.float32), batch).compile().as_text()
+        assert "f32[" in program
+        assert "f64[" not in program and "s64[" not in program
+        """,
+    )
+
+
+@pytest.mark.parametrize("mode", ["eager", "jit"])
+def test_jax_learners_of_both_precisions_live_side_by_side(mode: str) -> None:
+    run_script(
+        f"jax:{mode}",
+        """
+        def losses(learner, dtype):
+            return [learner.read(update(learner, batch))[0] for batch in given(dtype)]
+
+        alone = losses(make("float64"), "float64")
+        double, single = make("float64"), make("float32")
+        rounded = losses(single, "float32")
+        assert losses(double, "float64") == alone
+        assert all(p.dtype == np.float64 for p in double.state()["params"].values())
+        assert all(p.dtype == np.float32 for p in single.state()["params"].values())
+        assert rounded != alone and np.allclose(rounded, alone, rtol=1e-5)
+        """,
+    )
+
+
+def test_eager_jax_updates_do_not_pile_up_in_memory() -> None:
+    """Operations on fixed arrays inside a differentiated function would keep 18 KB per update."""
+    run_script(
+        "jax:eager",
+        """
+        def resident_bytes():
+            with open("/proc/self/statm") as file:
+                return int(file.read().split()[1]) * 4096
+
+        learner = make()
+
+        def many():
+            for _ in range(30):
+                for batch in given():
+                    learner.read(update(learner, batch))
+
+        many()
+        before = resident_bytes()
+        many()
+        assert resident_bytes() - before < 120 * 6_000
+        """,
+    )
+
+
+@pytest.mark.parametrize(
+    ("contestant", "python_of_the_network", "replays"),
+    [
+        ("mxnet:eager", "backend.Maths._forward", False),
+        ("mxnet:hybrid", "backend.Maths._forward", True),
+        ("chainer:eager", "backend.Online.forward", False),
+        ("chainer:static", "backend.Online.forward", True),
+    ],
+)
+def test_recorded_modes_run_without_the_python_of_the_network(
+    contestant: str, python_of_the_network: str, replays: bool
+) -> None:
+    run_script(
+        contestant,
+        f"""
+        class Called(Exception):
+            pass
+
+        def called(*arguments):
+            raise Called
+
+        learner = make()
+        for _ in range(2):
+            update(learner, given()[0]), act(learner)
+        {python_of_the_network} = called
+        try:
+            update(learner, given()[1]), act(learner)
+            replayed = True
+        except Called:
+            replayed = False
+        assert replayed == {replays}, replayed
+        """,
+    )
+
+
+@pytest.mark.parametrize("contestant", GRAPHS)
+def test_graphs_of_float32_hold_no_float64_and_compile_nothing_for_proofs_only(contestant: str) -> None:
+    run_script(
+        contestant,
+        """
+        learner = make()
+        update(learner, given()[0]), act(learner)
+        for function in (learner._update, learner._act):
+            nodes = function.maker.fgraph.toposort()
+            assert len(nodes) > 5
+            wide = [node for node in nodes for out in node.outputs if out.type.dtype == "float64"]
+            assert wide == [], wide
+        assert not {"_forward", "_grads"} & set(vars(learner))
+        """,
+    )
+
+
+@pytest.mark.parametrize("contestant", [name for name in GRAPHS if name != "pytensor:graph-numba"])
+def test_c_code_is_linked_to_the_blas_of_scipy(contestant: str) -> None:
+    run_script(
+        contestant,
+        """
+        learner = make()
+        update(learner, given()[0])
+        blas = backend.facts()["blas"]
+        library = blas[mode] if isinstance(blas, dict) else blas
+        assert "openblas" in library, library
+        products = [type(node.op).__name__ for node in learner._update.maker.fgraph.toposort()]
+        assert "Dot22" in products, products
+        """,
+    )
