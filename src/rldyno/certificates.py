@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -142,8 +141,8 @@ def ensure(plan: Plan, interpreters: Mapping[str, Interpreter], root: Path, cons
     with console.status("proving") if open_ and console.is_terminal else contextlib.nullcontext():
         for certificate in prove(wanted, interpreters, tell):
             subject = subject_of(certificate)
-            source = _path(subject, interpreters[subject.framework])
-            shutil.copyfile(source, home / source.name)
+            name = _path(subject, interpreters[subject.framework]).name
+            records.write_json(home / name, certificate)
 
 
 def sentence(certificate: Json) -> str:
@@ -221,7 +220,7 @@ class _ProofJob:
         self._home.cleanup()
 
     def certificates(self) -> list[tuple[Subject, Json]]:
-        """What was proven, filed; a subject that the process never reached is not proven."""
+        """What was proven, filed. A subject that the process never got to is not proven, and nothing is filed."""
         self._process.kill()
         self._process.wait()
         log = (self.directory / "log").read_text(encoding="utf-8", errors="replace")
@@ -241,9 +240,10 @@ class _ProofJob:
         for subject in self.wanted:
             proof = proofs.get((subject.algorithm, subject.network), never)
             certificate = {**proof, **report, **subject.__dict__, "made_at": records.now_iso()}
-            path = _path(subject, self.interpreter)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            records.write_json(path, certificate)
+            if proof is not never:
+                path = _path(subject, self.interpreter)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                records.write_json(path, certificate)
             made.append((subject, certificate))
         return made
 

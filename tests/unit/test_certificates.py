@@ -1,0 +1,65 @@
+"""Proof jobs against a rig that is not there to prove anything: what is filed, and what is told."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from rldyno import certificates
+from rldyno.certificates import Subject
+from rldyno.errors import Problem
+from rldyno.toolchains.resolve import Interpreter
+
+WANTED = [Subject("numpy:eager", algorithm, "mlp", "cpu") for algorithm in ("dqn", "ppo")]
+PROOF = {"algorithm": "dqn", "network": "mlp", "passed": True, "error": None, "rungs": []}
+
+
+@pytest.fixture
+def interpreters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Interpreter]:
+    """An "interpreter" that writes the proofs it is told to, prints a last word and dies."""
+    monkeypatch.setattr(certificates, "cache_dir", lambda: tmp_path / "cache")
+    script = tmp_path / "python"
+    return {"numpy": Interpreter("numpy", script, "given", "3.11.7", {"numpy": "2.0"}, None)}
+
+
+def dies_after(interpreters: dict[str, Interpreter], proofs: list[dict[str, object]] | None) -> None:
+    report = json.dumps({"versions": {}, "proofs": proofs})
+    body = [f"#!{sys.executable}", "import sys", "print('out of luck')"]
+    if proofs is not None:
+        body.append(f"open(sys.argv[-1] + '/proofs.json', 'w').write({report!r})")
+    script = interpreters["numpy"].path
+    script.write_text("\n".join(body) + "\n")
+    script.chmod(0o755)
+
+
+def test_a_process_that_dies_midway_files_only_what_it_proved(interpreters: dict[str, Interpreter]) -> None:
+    dies_after(interpreters, [PROOF])
+    dqn, ppo = certificates.prove(WANTED, interpreters, lambda _: None)
+    assert dqn["passed"]
+    assert not ppo["passed"]
+    assert "out of luck" in certificates.sentence(ppo)
+    assert certificates.find(WANTED[0], interpreters["numpy"]) is not None
+    assert certificates.find(WANTED[1], interpreters["numpy"]) is None
+
+
+def test_a_process_that_proves_nothing_is_a_problem(interpreters: dict[str, Interpreter]) -> None:
+    dies_after(interpreters, None)
+    with pytest.raises(Problem, match="before the first proof") as caught:
+        certificates.prove(WANTED, interpreters, lambda _: None)
+    assert "out of luck" in str(caught.value.detail)
+
+
+def test_a_failed_proof_is_filed_and_says_where(interpreters: dict[str, Interpreter]) -> None:
+    rung = {"rung": "loss", "dtype": "float64", "error": 0.5, "tolerance": 1e-10, "passed": False}
+    dies_after(interpreters, [{**PROOF, "passed": False, "rungs": [rung]}])
+    told: list[str] = []
+    certificates.prove(WANTED[:1], interpreters, lambda made: told.append(certificates.sentence(made)))
+    assert told == [
+        "numpy:eager dqn mlp: NOT PROVEN, loss is off by 5.0e-01 in float64 (1 rungs of 1 failed)"
+    ]
+    again: list[str] = []
+    certificates.prove(WANTED[:1], interpreters, lambda made: again.append(certificates.sentence(made)))
+    assert again == []
