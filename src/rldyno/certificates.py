@@ -220,7 +220,7 @@ class _ProofJob:
         self._home.cleanup()
 
     def certificates(self) -> list[tuple[Subject, Json]]:
-        """What was proven, filed. What the process never got to is not proven, and nothing is filed for it."""
+        """What was proven, filed. Nothing is filed for what the process never got to; it is not proven."""
         self._process.kill()
         self._process.wait()
         log = (self.directory / "log").read_text(encoding="utf-8", errors="replace")
