@@ -11,7 +11,7 @@ from __future__ import annotations
 from harness import Json, median, report, run_trial
 
 ROUNDS = 3
-STEPS = {"dqn": 20_000, "ppo": 40_960}
+STEPS = {"dqn": 60_000, "ppo": 122_880}
 GOALS = {"outside_percent": 5.0, "probe_core_percent": 0.5, "lab_s": 0.5}
 
 

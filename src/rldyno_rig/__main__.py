@@ -4,6 +4,7 @@ Run as a directory, so that nothing but the rig becomes importable: putting the 
 let the lab's own packages shadow the toolchain's.
 """
 
+import os
 import sys
 import time
 
@@ -11,7 +12,6 @@ STARTED_NS = time.perf_counter_ns()
 
 if not __package__:
     import importlib.util
-    import os
 
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]  # noqa: PTH100
@@ -27,4 +27,8 @@ if not __package__:
 from rldyno_rig.jobs import run  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:], STARTED_NS))
+    code = run(sys.argv[1:], STARTED_NS)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Everything is on disk. Tearing a framework down takes up to half a second, and some abort while at it.
+    os._exit(code)
