@@ -53,11 +53,12 @@ def run_trial(
 
 def report(name: str, title: str, rows: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()) -> None:
     """Print the rows as a table and keep the same figures in .bench/<name>.json."""
-    console = Console(width=120, highlight=False)
+    console = Console(width=150, highlight=False)
     table = Table(title=title)
     for column in rows[0]:
         table.add_column(
-            column.replace("_", " "), justify="left" if column in ("algorithm", "contestant") else "right"
+            column.replace("_", " "),
+            justify="left" if column in ("network", "algorithm", "contestant") else "right",
         )
     for row in rows:
         table.add_row(*(shown(value) for value in row.values()))
