@@ -110,7 +110,7 @@ def _summary_table(certificates: list[Json], console: Console) -> None:
     shown = Table(
         title="worst relative error against the reference: float64 (limit 1e-10), float32 (limit 1e-5)"
     )
-    shown.add_column("contestant")
+    shown.add_column("contestant", no_wrap=True)
     shown.add_column("network")
     for algorithm in algorithms:
         shown.add_column(algorithm, justify="right")
