@@ -47,8 +47,8 @@ class Common:
 
 
 @dataclass(frozen=True)
-class Dqn(Common):
-    """Deep Q-network (Mnih et al. 2015), optionally double (van Hasselt et al. 2016)."""
+class Replayed(Common):
+    """Fields DQN and Rainbow share."""
 
     batch_size: int = 64
     """Transitions per update."""
@@ -62,12 +62,18 @@ class Dqn(Common):
     """Updates in one round."""
     target_sync: int = 500
     """Environment steps between two copies of the online network onto the target network."""
+    n_step: int = 1
+    """Rewards summed before the bootstrap."""
+
+
+@dataclass(frozen=True)
+class Dqn(Replayed):
+    """Deep Q-network (Mnih et al. 2015), optionally double (van Hasselt et al. 2016)."""
+
     epsilon_start: float = 1.0
     epsilon_end: float = 0.02
     epsilon_steps: int = 10_000
     """Environment steps over which ε falls linearly."""
-    n_step: int = 1
-    """Rewards summed before the bootstrap."""
     double: bool = False
     """Choose the next action with the online network, value it with the target network."""
     dueling: bool = False
@@ -77,21 +83,9 @@ class Dqn(Common):
 
 
 @dataclass(frozen=True)
-class Rainbow(Common):
+class Rainbow(Replayed):
     """Rainbow (Hessel et al. 2018): double, dueling, noisy, distributional, n-step, prioritised."""
 
-    batch_size: int = 64
-    """Transitions per update."""
-    capacity: int = 100_000
-    """Transitions kept in the replay memory."""
-    learning_starts: int = 1_000
-    """Environment steps before the first update."""
-    train_every: int = 4
-    """Environment steps between two rounds of updates."""
-    updates_per_train: int = 1
-    """Updates in one round."""
-    target_sync: int = 500
-    """Environment steps between two copies of the online network onto the target network."""
     n_step: int = 3
     """Rewards summed before the bootstrap."""
     atoms: int = 51
