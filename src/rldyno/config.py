@@ -8,7 +8,6 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import platformdirs
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from rldyno.errors import Problem
@@ -44,12 +43,20 @@ class Config(BaseModel):
 
 def config_path() -> Path:
     given = os.environ.get(CONFIG_VARIABLE)
-    return Path(given) if given else platformdirs.user_config_path("rldyno") / "config.toml"
+    if given:
+        return Path(given)
+    import platformdirs
+
+    return platformdirs.user_config_path("rldyno") / "config.toml"
 
 
 def cache_dir() -> Path:
     given = os.environ.get(CACHE_VARIABLE)
-    return Path(given).expanduser().absolute() if given else platformdirs.user_cache_path("rldyno")
+    if given:
+        return Path(given).expanduser().absolute()
+    import platformdirs
+
+    return platformdirs.user_cache_path("rldyno")
 
 
 def load_config() -> Config:

@@ -16,10 +16,10 @@ from rldyno.report import crimes, parity, tables
 from rldyno.report.charts import with_rows
 from rldyno.report.content import Content, Scope, gather, slug
 from rldyno.report.data import unpacked
-from rldyno.report.tables import Table
 from rldyno.report.theme import Theme, picture_theme
 from rldyno.report.verdicts import judged_claims
 from rldyno.results import load_results
+from rldyno.typeset import Table, comma_separated, latex, markdown
 
 Json = dict[str, Any]
 PICTURES: dict[str, Callable[[Json], bytes]] = {
@@ -28,9 +28,9 @@ PICTURES: dict[str, Callable[[Json], bytes]] = {
     "pdf": lambda spec: vl_convert.vegalite_to_pdf(spec, **FONT),
 }
 TABLES: dict[str, Callable[[Table], str]] = {
-    "csv": tables.comma_separated,
-    "md": tables.markdown,
-    "tex": tables.latex,
+    "csv": comma_separated,
+    "md": markdown,
+    "tex": latex,
 }
 FORMATS = (*PICTURES, *TABLES)
 # Nothing is fetched, whatever a chart's text holds.
