@@ -49,6 +49,10 @@ class Recorder:
         )
         self.episodes = 0
         self.updates = 0
+        self.acts = 0
+        self.reads = 0
+        self.replay_bytes = 0
+        self.replay_rows = 0
         self.next_beat = 0
         self._parent = os.getppid()
         self._rows: List[str] = []

@@ -9,11 +9,11 @@ import platform
 import time
 import traceback
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 import numpy as np
 
-from rldyno_rig import batches, envs, hyper, identity, schema, spec
+from rldyno_rig import batches, envs, footprint, hyper, identity, schema, spec, transfers
 from rldyno_rig.algorithms import Job, loops
 from rldyno_rig.clock import Clock
 from rldyno_rig.parts.streams import streams
@@ -45,6 +45,7 @@ def _train(
 ) -> Dict[str, Any]:
     clock = recorder.clock
     startup = {"interpreter": started_ns - spawn_ns}
+    resident: Dict[str, Optional[int]] = {}
     last = started_ns
 
     def mark(name: str) -> None:
@@ -52,6 +53,7 @@ def _train(
         now = time.perf_counter_ns()
         startup[name] = now - last
         last = now
+        resident["after_{}_bytes".format(name)] = footprint.resident_bytes()
         recorder.alive()
 
     backend = importlib.import_module("rldyno_rig.backends." + trial["framework"] + "_")
@@ -59,7 +61,7 @@ def _train(
     job = build(trial, backend, recorder)
     mark("build")
     write_json(directory / schema.FACTS_FILE, _facts(trial, backend, job))
-    warm_up(job)
+    sizes = warm_up(job)
     mark("first_call")
 
     steps = loops()[trial["algorithm"]](job)
@@ -76,6 +78,8 @@ def _train(
         "phases_ns": clock.phases(),
         "threshold": recorder.threshold,
         "final_return": recorder.final_return(),
+        "memory": {**resident, "replay_bytes": recorder.replay_bytes, "replay_rows": recorder.replay_rows},
+        "transfer": transfers.moved(sizes, recorder, trial["device"]),
     }
 
 
@@ -97,7 +101,7 @@ def build(trial: Dict[str, Any], backend: Any, recorder: Recorder) -> Job:
     )
 
 
-def warm_up(job: Job) -> None:
+def warm_up(job: Job) -> transfers.Sizes:
     """Call everything that training calls, on throw-away data of the same shapes, then restore the weights.
 
     Compilation and first-call costs belong to start-up; what follows is steady state.
@@ -106,13 +110,17 @@ def warm_up(job: Job) -> None:
     dtype, index_dtype = job.dtype.name, job.index_dtype.name
     before = learner.state()
     for _ in range(WARM_UP_CALLS):
-        learner.act(*learner.put(*batches.acting(job.spec, rng, dtype, job.env.count)))
+        observed = batches.acting(job.spec, rng, dtype, job.env.count)
+        acted = learner.act(*learner.put(*observed))
         batch = batches.synthetic(job.spec, rng, dtype, index_dtype, batches.size(job.spec))
-        learner.read(learner.update(learner.put(*batch), job.spec.hyper.learning_rate))
+        _, priorities = learner.read(learner.update(learner.put(*batch), job.spec.hyper.learning_rate))
         learner.sync_target()
         job.recorder.alive()
     learner.load(before)
     learner.drain()
+    count = transfers.total_bytes
+    report = job.dtype.itemsize + (0 if priorities is None else count([priorities]))
+    return transfers.Sizes(count(observed), count(acted), count(batch), report)
 
 
 def write_json(path: Path, value: Dict[str, Any]) -> None:

@@ -35,6 +35,7 @@ def run(
     budget: dict[str, Any],
     seed: int = 0,
     environment: str = "CartPole-v1",
+    device: str = "cpu",
     **changes: Any,
 ) -> dict[str, Any]:
     home.mkdir(exist_ok=True)
@@ -45,7 +46,7 @@ def run(
         "algorithm": algorithm,
         "environment": environment,
         "max_episode_steps": None,
-        "device": "cpu",
+        "device": device,
         "dtype": "float32",
         "seed": seed,
         "hyper": hyper.to_json(values),

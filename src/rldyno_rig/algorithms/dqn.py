@@ -36,11 +36,12 @@ def train(job: Job) -> int:
         hyper.epsilon_steps,
         job.index_dtype,
     )
+    recorder.replay_bytes, recorder.replay_rows = memory.nbytes, memory.capacity
     draws = uniform_draws(job.streams.sample, hyper.batch_size)
     episodes = Episodes(count, recorder)
     going_on = np.full(count, hyper.gamma, job.dtype)
 
-    step = 0
+    step = acts = 0
     handle = loss = None
     next_train = max(hyper.learning_starts, hyper.batch_size, count * hyper.n_step)
     next_sync = hyper.target_sync
@@ -54,6 +55,7 @@ def train(job: Job) -> int:
             mark(TRANSFER)
             (chosen,) = act(*placed)
             mark(ACT)
+            acts += 1
             actions = chosen if all_greedy else np.where(greedy, chosen, actions)
         following, reward, terminated, truncated, final_obs = env.step(actions)
         now = mark(ENVIRONMENT)
@@ -92,12 +94,15 @@ def train(job: Job) -> int:
         if now >= recorder.next_beat:
             loss = None if handle is None else learner.read(handle)[0]
             now = mark(READ)
+            recorder.reads += handle is not None
             recorder.beat(now, step, loss)
             mark(OTHER)
 
     learner.drain()
     mark(UPDATE)
     loss = None if handle is None else learner.read(handle)[0]
+    recorder.reads += handle is not None
+    recorder.acts = acts
     recorder.close(mark(READ), step, loss)
     return step
 

@@ -38,12 +38,15 @@ def train(job: Job) -> int:
         recorder.updates += hyper.epochs * hyper.minibatches
         if now >= recorder.next_beat:
             loss = learner.read(handle)[0]
+            recorder.reads += 1
             recorder.beat(mark(READ), collector.step, loss)
             mark(OTHER)
 
     learner.drain()
     mark(UPDATE)
     loss = None if handle is None else learner.read(handle)[0]
+    recorder.reads += handle is not None
+    recorder.acts = collector.acts
     recorder.close(mark(READ), collector.step, loss)
     return collector.step
 

@@ -29,6 +29,8 @@ def train(job: Job) -> int:
         hyper.capacity, 1, network.observation_shape, network.observation_dtype, job.dtype, job.index_dtype
     )
     priorities = Priorities(memory.capacity, hyper.priority_exponent, hyper.priority_eps, job.streams.sample)
+    recorder.replay_bytes = memory.nbytes + priorities.nbytes
+    recorder.replay_rows = memory.capacity
     acting_noise = noise_rows(job.streams.explore, noise_size(network), job.dtype)
     updating_noise = noise_rows(job.streams.noise, 3 * noise_size(network), job.dtype)
     n_step = NStep(hyper.n_step, hyper.gamma, count)
@@ -93,6 +95,7 @@ def train(job: Job) -> int:
             mark(OTHER)
 
     learner.drain()
+    recorder.acts, recorder.reads = step // count, recorder.updates
     recorder.close(mark(UPDATE), step, loss)
     return step
 

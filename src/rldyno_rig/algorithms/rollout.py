@@ -28,6 +28,7 @@ class Collector:
         self.no_noise = np.zeros((count, network.actions), job.dtype)
         self.episodes = Episodes(count, job.recorder)
         self.step = 0
+        self.valued = 0
         self.current = job.env.reset()
         job.recorder.start()
 
@@ -82,8 +83,14 @@ class Collector:
         mark(STORE)
         return flat
 
+    @property
+    def acts(self) -> int:
+        """Calls of the learner's act: one per step of all environments, and those for values alone."""
+        return self.step // self.job.env.count + self.valued
+
     def values(self, obs: np.ndarray) -> np.ndarray:
         """V of one observation per environment, in the shape of an ordinary act: nothing compiles twice."""
+        self.valued += 1
         placed = self.job.learner.put(obs, self.no_noise)
         self.job.recorder.clock.mark(TRANSFER)
         value = self.job.learner.act(*placed)[2]

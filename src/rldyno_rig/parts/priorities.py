@@ -17,6 +17,10 @@ class Priorities:
         self.exponent, self.eps, self.rng = exponent, eps, rng
         self.highest = 1.0
 
+    @property
+    def nbytes(self) -> int:
+        return self.tree.nodes.nbytes
+
     def newest(self, index: np.ndarray) -> None:
         """A new transition gets the highest priority seen, so that it is sampled at least once."""
         self.tree.set(index, np.full(len(index), self.highest**self.exponent))

@@ -32,6 +32,11 @@ class Replay:
         self.reward = np.zeros(capacity, dtype)
         self.discount = np.zeros(capacity, dtype)
 
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.obs, self.next_obs, self.action, self.reward, self.discount)
+        return sum(array.nbytes for array in arrays)
+
     def add(
         self,
         obs: np.ndarray,
