@@ -13,18 +13,16 @@ import polars as pl
 
 from rldyno import records
 from rldyno.answers.numbers import number
+from rldyno.answers.runs import Runs
 from rldyno.answers.table import (
     ALGORITHM_NAMES,
     METRICS,
     SEED,
-    THRESHOLD,
     Figure,
     Metric,
     against,
     axis_words,
     estimate,
-    metric_values,
-    threshold_times,
 )
 from rldyno.errors import Problem
 from rldyno.results import Results, load_results
@@ -120,7 +118,7 @@ def compare_results(
         change
         for key in shared
         for metric in chosen
-        if (change := judge(old[key].done, new[key].done, metric, threshold, labels[key], rng)) is not None
+        if (change := judge(old[key], new[key], metric, threshold, labels[key], rng)) is not None
     ]
     return Comparison(
         names=(str(first), str(second)),
@@ -145,7 +143,7 @@ class Cell:
 
     contestant: str
     asked: Json
-    done: pl.DataFrame
+    done: Runs
 
 
 def cells(results: Results) -> dict[Key, Cell]:
@@ -159,7 +157,7 @@ def cells(results: Results) -> dict[Key, Cell]:
         # The rule that ends a trial shapes its time to threshold; how long it may run at most does not.
         stop = {name: (asked.get("budget") or {}).get(name) for name in ("stop_return", "stop_episodes")}
         key = (asked["contestant"], *(f"{name}={value!r}" for name, value in (shaping | stop).items()))
-        done = trials.filter(pl.col("status") == "done")
+        done = Runs.of(trials.filter(pl.col("status") == "done"))
         found[key] = Cell(asked["contestant"], shaping | stop, done)
     return found
 
@@ -192,20 +190,20 @@ def flat_settings(asked: Json) -> Json:
 
 
 def judge(
-    before: pl.DataFrame,
-    after: pl.DataFrame,
+    before: Cell,
+    after: Cell,
     metric: Metric,
     threshold: float,
     cell: str,
     rng: np.random.Generator,
 ) -> Change | None:
     """None where either set has nothing to say about the metric."""
-    old, new = estimate(before, metric, rng), estimate(after, metric, rng)
-    if old is None or new is None or not has_values(before, metric) or not has_values(after, metric):
+    old, new = estimate(before.done, metric, rng), estimate(after.done, metric, rng)
+    if old is None or new is None:
         return None
-    ratio = against(after, before, metric, rng)
+    ratio = against(after.done, before.done, metric, rng)
     return Change(
-        contestant=before["contestant"][0],
+        contestant=before.contestant,
         cell=cell,
         metric=metric,
         before=old.estimate,
@@ -213,11 +211,6 @@ def judge(
         ratio=ratio,
         verdict=verdict(ratio, old, new, threshold),
     )
-
-
-def has_values(done: pl.DataFrame, metric: Metric) -> bool:
-    values = threshold_times(done)[0] if metric is THRESHOLD else metric_values(done, metric)
-    return len(values) > 0
 
 
 def verdict(ratio: Estimate | None, before: Figure, after: Figure, threshold: float) -> str:

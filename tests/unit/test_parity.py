@@ -12,6 +12,7 @@ from rldyno.answers.divergence import divergences, first_divergence
 from rldyno.answers.leads import chances
 from rldyno.answers.parity import REFERENCE, Parity, choose_reference, mean_return, steps_test
 from rldyno.answers.sentence import sentence
+from rldyno.answers.runs import Runs
 from rldyno.answers.table import Group, compare
 from rldyno.results import load_results
 from rldyno.stats.equivalence import DIFFERENT, EQUAL, UNDECIDED
@@ -35,16 +36,18 @@ def parity_of(group: Group, contestant: str) -> Parity:
     return parity
 
 
-def runs(steps: list[int], reached: list[bool] | None = None) -> pl.DataFrame:
+def runs(steps: list[int], reached: list[bool] | None = None) -> Runs:
     reached = reached or [True] * len(steps)
-    return pl.DataFrame(
+    table = pl.DataFrame(
         {
+            "trial": [f"seed {seed}" for seed in range(len(steps))],
             "seed": range(len(steps)),
             "threshold_reached": reached,
             "threshold_steps": [at if hit else None for at, hit in zip(steps, reached, strict=True)],
             "steps": steps,
         }
     )
+    return Runs.of(table)
 
 
 def test_contestants_that_learn_alike_are_equal(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import polars as pl
 from rldyno.answers.breakeven import BreakEven, costs, overtakings
 from rldyno.answers.flips import Flip, axis_flips
 from rldyno.answers.numbers import factor, interval, number
+from rldyno.answers.runs import by_contestant
 from rldyno.answers.sampled import from_samples
 from rldyno.answers.table import (
     MEMORY,
@@ -165,8 +166,8 @@ def with_energy(results: Results, group: Group, rng: np.random.Generator) -> Gro
         for trial, status in group.trials.select("trial", "status").iter_rows()
     ]
     trials = group.trials.with_columns(pl.Series(ENERGY.column, joules, dtype=pl.Float64))
-    group = replace(group, trials=trials)
-    runs = {row.contestant: ended(group, [row]) for row in group.rows}
+    runs = by_contestant(trials)
+    group = replace(group, trials=trials, runs=runs)
     samples = {name: metric_samples(done, [ENERGY], rng).get(ENERGY.name) for name, done in runs.items()}
     rows = [
         replace(row, figures=row.figures | {ENERGY.name: Figure(estimate_of(found))})
@@ -192,12 +193,12 @@ def refused(directory: Path, group: Group, goal: str) -> Refusal | None:
     fewest = min(row.done for row in ranked)
     if fewest < 2:
         return Refusal(group, "one seed shows no spread", more_seeds(directory, ENOUGH_RUNS))
-    scores = [score for score in ended(group, ranked)["noise_score"] if score is not None]
-    noisy = [score for score in scores if score > TOO_NOISY]
-    if scores and len(noisy) > len(scores) / 2:
+    scores = np.concatenate([group.runs[row.contestant].known("noise_score") for row in ranked])
+    noisy = int((scores > TOO_NOISY).sum())
+    if noisy > len(scores) / 2:
         return Refusal(
             group,
-            f"too noisy: {len(noisy)} of {len(scores)} trials ran on a disturbed machine "
+            f"too noisy: {noisy} of {len(scores)} trials ran on a disturbed machine "
             f"(noise score above {TOO_NOISY:g})",
             f"it again while nothing else works on the machine (`rldyno doctor` shows how quiet it is): "
             f"{again(directory)}",
@@ -246,7 +247,7 @@ def wins(group: Group, best: Row, second: Row, metric: Metric, rng: np.random.Ge
     sign = 1.0 if metric.more_is_better else -1.0
 
     def scores(row: Row) -> Floats:
-        values = run_values(ended(group, [row]), metric)
+        values = run_values(group.runs[row.contestant], metric)
         if values.ndim == 2:
             values = np.where(values[:, 1] > 0, values[:, 0], np.inf)
         return sign * values
@@ -254,14 +255,9 @@ def wins(group: Group, best: Row, second: Row, metric: Metric, rng: np.random.Ge
     return probability_of_improvement([scores(best)], [scores(second)], rng)
 
 
-def ended(group: Group, rows: Sequence[Row]) -> pl.DataFrame:
-    names = [row.contestant for row in rows]
-    return group.trials.filter(pl.col("status") == "done", pl.col("contestant").is_in(names))
-
-
 def run_lengths(group: Group, rng: np.random.Generator) -> tuple[BreakEven, ...]:
     """Break-evens among the ranked contestants, from the shortest runs to the longest."""
-    return overtakings({row.contestant: costs(ended(group, [row])) for row in group.ranked}, rng)
+    return overtakings({row.contestant: costs(group.runs[row.contestant]) for row in group.ranked}, rng)
 
 
 # --- in words -----------------------------------------------------------------------------------------------
@@ -325,8 +321,6 @@ def evidence_words(pick: Pick) -> str:
 def length_words(pick: Pick, steps: Sequence[BreakEven]) -> str:
     """Who to take by the length of a run, start-up included."""
     first = f"For the shortest runs `{steps[0].first}`; " + "; ".join(step.words for step in steps)
-    taken = pick.group.trials.filter(pl.col("status") == "done", pl.col("contestant") == pick.contestant)[
-        "steps"
-    ].median()
-    here = f" Runs here took about {number(float(taken), 0)} steps." if isinstance(taken, float) else ""
+    taken = pick.group.runs[pick.contestant].known("steps")
+    here = f" Runs here took about {number(float(np.median(taken)), 0)} steps." if len(taken) else ""
     return f"By run length, start-up included: {first[0].lower()}{first[1:]}.{here}"

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 
 from rldyno.answers.numbers import bounds, number
+from rldyno.answers.runs import Runs
 from rldyno.stats.bootstrap import Estimate, Floats, interquartile_mean, percentile_interval, resampled
 
 
@@ -27,10 +27,11 @@ class BreakEven:
         return f"`{self.then}` overtakes `{self.first}` after {number(self.steps.point)} steps{spread}"
 
 
-def costs(done: pl.DataFrame) -> Floats:
+def costs(done: Runs) -> Floats:
     """One row (start-up in s, s per step) per run."""
-    known = done.select("startup_s", "steps_per_s").drop_nulls().filter(pl.col("steps_per_s") > 0)
-    return np.stack([known["startup_s"].to_numpy(), 1 / known["steps_per_s"].to_numpy()], axis=-1)
+    startup_s, speed = done["startup_s"], done["steps_per_s"]
+    known = ~np.isnan(startup_s) & (speed > 0)
+    return np.stack([startup_s[known], 1 / speed[known]], axis=-1)
 
 
 def typical(runs: Floats) -> Floats:

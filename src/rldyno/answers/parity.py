@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 
 from rldyno import records
 from rldyno.answers.numbers import factor, number
+from rldyno.answers.runs import Runs
 from rldyno.results import Results
 from rldyno.stats.bootstrap import Floats
-from rldyno.stats.censored import stack, survival_median
+from rldyno.stats.censored import survival_median
 from rldyno.stats.equivalence import DIFFERENT, EQUAL, UNDECIDED, Equivalence, censored_equivalence, tost
 from rldyno.stats.power import runs_to_show_equal
 from rldyno.stats.significance import holm, paired_difference
@@ -45,9 +45,7 @@ class Parity:
     """Seeds that would probably show it equal, beyond those it has; None where more would not help."""
 
 
-def group_parity(
-    results: Results, runs: Mapping[str, pl.DataFrame], certified: Collection[str]
-) -> dict[str, Parity]:
+def group_parity(results: Results, runs: Mapping[str, Runs], certified: Collection[str]) -> dict[str, Parity]:
     """Each contestant that ran against the reference: numpy:eager, else the certified one in the middle.
 
     Empty when nothing certified has run. "Different" is corrected (Holm) for the contestants and measures of
@@ -74,27 +72,20 @@ def group_parity(
     return parities
 
 
-def choose_reference(ran: Mapping[str, pl.DataFrame]) -> str | None:
+def choose_reference(ran: Mapping[str, Runs]) -> str | None:
     if "numpy:eager" in ran or not ran:
         return "numpy:eager" if ran else None
     order = sorted(ran, key=lambda name: (middle_steps(ran[name]), name))
     return order[(len(order) - 1) // 2]
 
 
-def middle_steps(done: pl.DataFrame) -> float:
-    runs = threshold_steps(done)
+def middle_steps(done: Runs) -> float:
+    runs = done.steps_to_threshold()
     return float(survival_median(runs)) if len(runs) else math.inf
 
 
-def threshold_steps(done: pl.DataFrame) -> Floats:
-    """Rows of (steps to the threshold, 1) or (steps of the whole run, 0 where it was not reached)."""
-    known = done.filter(pl.col("threshold_reached").is_not_null())
-    known = known.with_columns(at=pl.coalesce("threshold_steps", "steps")).drop_nulls("at")
-    return stack(known["at"].to_numpy(), known["threshold_reached"].to_numpy())
-
-
 def measures(
-    done: pl.DataFrame, reference: pl.DataFrame, areas: Mapping[int, float], base: Mapping[int, float]
+    done: Runs, reference: Runs, areas: Mapping[int, float], base: Mapping[int, float]
 ) -> dict[str, Equivalence]:
     """The tests that the runs allow: `steps` with a threshold, `area` where episodes ended."""
     tests = {}
@@ -108,22 +99,33 @@ def measures(
     return tests
 
 
-def steps_test(done: pl.DataFrame, reference: pl.DataFrame) -> Equivalence | None:
+def steps_test(done: Runs, reference: Runs) -> Equivalence | None:
     """Seed by seed where every run got there, since runs of one seed begin alike; else with censoring."""
-    mine, theirs = threshold_steps(done), threshold_steps(reference)
+    mine, theirs = done.steps_to_threshold(), reference.steps_to_threshold()
     if min(len(mine), len(theirs)) < FEWEST_SEEDS:
         return None
-    both = done.join(reference, on="seed").drop_nulls(["threshold_steps", "threshold_steps_right"])
+    both = seed_pairs(done, reference, "threshold_steps")
     if mine[:, 1].all() and theirs[:, 1].all() and len(both) >= FEWEST_SEEDS:
-        logs = both.select(pl.col("threshold_steps", "threshold_steps_right").log()).to_numpy()
+        logs = np.log(both)
         return tost(paired_difference(logs[:, 0], logs[:, 1]), math.log(STEPS_MARGIN), len(both))
     return censored_equivalence(mine, theirs, math.log(STEPS_MARGIN))
 
 
+def seed_pairs(done: Runs, reference: Runs, column: str) -> Floats:
+    """Rows of (its value, the reference's), one per seed for which both have one."""
+    theirs = dict(zip(reference["seed"].tolist(), reference[column].tolist(), strict=True))
+    pairs = [
+        (value, theirs.get(seed, math.nan))
+        for seed, value in zip(done["seed"].tolist(), done[column].tolist(), strict=True)
+    ]
+    found = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+    return np.asarray(found[~np.isnan(found).any(axis=1)])
+
+
 def judged(
     reference: str,
-    done: pl.DataFrame,
-    base: pl.DataFrame,
+    done: Runs,
+    base: Runs,
     tests: Mapping[str, Equivalence],
     states: Mapping[str, str],
 ) -> Parity:
@@ -164,9 +166,9 @@ def seeds_missing(tests: Mapping[str, Equivalence], states: Mapping[str, str]) -
     return max(wanted, default=None)
 
 
-def steps_words(test: Equivalence, done: pl.DataFrame, base: pl.DataFrame) -> str:
+def steps_words(test: Equivalence, done: Runs, base: Runs) -> str:
     if math.isnan(test.difference):
-        mine, theirs = threshold_steps(done), threshold_steps(base)
+        mine, theirs = done.steps_to_threshold(), base.steps_to_threshold()
         return (
             f"{int(mine[:, 1].sum())} of {len(mine)} runs reached the threshold, "
             f"{int(theirs[:, 1].sum())} of {len(theirs)} of the reference"
@@ -183,18 +185,22 @@ def area_words(test: Equivalence) -> str:
 # --- area under the return curve ----------------------------------------------------------------------------
 
 
-def return_areas(results: Results, ran: Mapping[str, pl.DataFrame]) -> dict[str, dict[int, float]]:
+def return_areas(results: Results, ran: Mapping[str, Runs]) -> dict[str, dict[int, float]]:
     """contestant → seed → mean return over the first steps: those that every run of the group has taken.
 
     Scaled so that the 5th and 95th percentiles of all the group's returns are 0 and 1.
     """
-    every = pl.concat(list(ran.values())) if ran else pl.DataFrame()
-    if not len(every) or every["steps"].null_count():
+    steps_taken = np.concatenate([runs["steps"] for runs in ran.values()]) if ran else np.zeros(0)
+    if not len(steps_taken) or np.isnan(steps_taken).any():
         return {}
-    horizon = int(every["steps"].min())  # type: ignore[arg-type]
-    paths = [
-        records.Results(results.directory).trial(trial) / schema.EPISODES_FILE for trial in every["trial"]
+    horizon = int(steps_taken.min())
+    every = [
+        (contestant, int(seed), trial)
+        for contestant, runs in ran.items()
+        for seed, trial in zip(runs["seed"].tolist(), runs.trials, strict=True)
     ]
+    home = records.Results(results.directory)
+    paths = [home.trial(trial) / schema.EPISODES_FILE for _, _, trial in every]
     frame, lengths, _ = records.read_csvs(paths, schema.EPISODE_COLUMNS, ("step", "return"))
     steps, returns = frame["step"].to_numpy(), frame["return"].to_numpy()
     if not len(returns):
@@ -204,10 +210,10 @@ def return_areas(results: Results, ran: Mapping[str, pl.DataFrame]) -> dict[str,
         return {}
     areas: dict[str, dict[int, float]] = {}
     ends = np.cumsum(lengths)
-    for row, end, length in zip(every.iter_rows(named=True), ends, lengths, strict=True):
+    for (contestant, seed, _), end, length in zip(every, ends, lengths, strict=True):
         if length:
             mean = mean_return(steps[end - length : end], returns[end - length : end], horizon)
-            areas.setdefault(row["contestant"], {})[row["seed"]] = (mean - low) / (high - low)
+            areas.setdefault(contestant, {})[seed] = (mean - low) / (high - low)
     return areas
 
 

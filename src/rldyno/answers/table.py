@@ -12,6 +12,7 @@ import polars as pl
 
 from rldyno.answers.leads import chances, seeds_missing
 from rldyno.answers.parity import Parity, group_parity
+from rldyno.answers.runs import Runs, by_contestant
 from rldyno.results import ABSENT, FAILED, STALE, VALID, Results
 from rldyno.stats.bootstrap import (
     Estimate,
@@ -22,12 +23,24 @@ from rldyno.stats.bootstrap import (
     ratio_estimate,
     sample,
 )
-from rldyno.stats.censored import TimeToEvent, median_ratio, stack, survival_median
+from rldyno.stats.censored import TimeToEvent, median_ratio, survival_median
 from rldyno.stats.equivalence import ALPHA, DIFFERENT
 
 ALGORITHM_NAMES = {"dqn": "DQN", "rainbow": "Rainbow", "a2c": "A2C", "ppo": "PPO"}
 # The same results give the same intervals.
 SEED = 20_260_101
+# What a row says of its trials beside their figures.
+TOLD = (
+    "contestant",
+    "framework",
+    "mode",
+    "status",
+    "reason",
+    "message",
+    "certificate",
+    "certificate_detail",
+)
+Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -121,6 +134,8 @@ class Group:
     stop_episodes: int | None
     rows: tuple[Row, ...]
     trials: pl.DataFrame
+    runs: Mapping[str, Runs]
+    """Contestant → its finished runs."""
 
     @property
     def algorithm(self) -> str:
@@ -168,10 +183,12 @@ def compare_group(
     trials: pl.DataFrame,
     rng: np.random.Generator,
 ) -> Group:
-    parts = trials.partition_by("contestant", as_dict=True, maintain_order=True)
-    runs = {name: frame.filter(pl.col("status") == "done") for (name,), frame in parts.items()}
+    runs = by_contestant(trials)
     samples = {name: metric_samples(done, METRICS, rng) for name, done in runs.items()}
-    rows = [contestant_row(frame, runs[name], samples[name]) for (name,), frame in parts.items()]
+    told: dict[str, list[Json]] = {name: [] for name in runs}
+    for trial in trials.select(TOLD).iter_rows(named=True):
+        told[trial["contestant"]].append(trial)
+    rows = [contestant_row(told[name], done, samples[name]) for name, done in runs.items()]
     parity = group_parity(results, runs, {row.contestant for row in rows if row.unranked is None})
     rows = [replace(row, parity=parity.get(row.contestant)) for row in rows]
     group = Group(
@@ -181,6 +198,7 @@ def compare_group(
         stop_episodes=trials["stop_episodes"].max(),  # type: ignore[arg-type]
         rows=(),
         trials=trials,
+        runs=runs,
     )
     for metric in group.metrics:
         rows = with_ratios(
@@ -189,34 +207,40 @@ def compare_group(
     return replace(group, rows=tuple(sorted(rows, key=lambda row: rank_key(row, group.primary))))
 
 
-def contestant_row(trials: pl.DataFrame, done: pl.DataFrame, samples: Mapping[str, Sample]) -> Row:
+def contestant_row(trials: Sequence[Json], done: Runs, samples: Mapping[str, Sample]) -> Row:
+    """Of a contestant's trials, with their columns TOLD."""
     # An interrupted trial is not the contestant's failure: it will be run again.
-    failures = trials.filter(pl.col("status") == "failed", ~pl.col("reason").is_in(["interrupted", "absent"]))
-    absences = trials.filter(pl.col("reason") == "absent")
-    states = done if len(done) else trials
+    failures = [
+        trial
+        for trial in trials
+        if trial["status"] == "failed" and trial["reason"] not in ("interrupted", "absent")
+    ]
+    absences = [trial for trial in trials if trial["reason"] == "absent"]
     worst = max(
-        zip(states["certificate"], states["certificate_detail"], strict=True),
-        key=lambda state: (VALID, STALE, ABSENT, FAILED).index(state[0]),
+        [trial for trial in trials if trial["status"] == "done"] or trials,
+        key=lambda trial: (VALID, STALE, ABSENT, FAILED).index(trial["certificate"]),
     )
     return Row(
-        contestant=trials["contestant"][0],
-        framework=trials["framework"][0],
-        mode=trials["mode"][0],
-        certificate=worst[0],
-        certificate_detail=worst[1],
+        contestant=worst["contestant"],
+        framework=worst["framework"],
+        mode=worst["mode"],
+        certificate=worst["certificate"],
+        certificate_detail=worst["certificate_detail"],
         done=len(done),
-        reached=int(done["threshold_reached"].sum()),
+        reached=reached(done),
         failed=len(failures),
         pending=len(trials) - len(done) - len(failures) - len(absences),
-        absent=(absences["message"][0] or "the framework is absent") if len(absences) else None,
-        failure=(failures["message"][0] or failures["reason"][0]) if len(failures) else None,
+        absent=(absences[0]["message"] or "the framework is absent") if absences else None,
+        failure=(failures[0]["message"] or failures[0]["reason"]) if failures else None,
         figures={name: figure_of(done, found, name) for name, found in samples.items()},
     )
 
 
-def metric_samples(
-    done: pl.DataFrame, metrics: Iterable[Metric], rng: np.random.Generator
-) -> dict[str, Sample]:
+def reached(done: Runs) -> int:
+    return int((done["threshold_reached"] > 0).sum())
+
+
+def metric_samples(done: Runs, metrics: Iterable[Metric], rng: np.random.Generator) -> dict[str, Sample]:
     """Metric → its runs, resampled once for all uses; metrics that no run has are left out."""
     samples = {}
     for metric in metrics:
@@ -227,35 +251,27 @@ def metric_samples(
     return samples
 
 
-def figure_of(done: pl.DataFrame, found: Sample, metric_name: str) -> Figure:
+def figure_of(done: Runs, found: Sample, metric_name: str) -> Figure:
     figure = Figure(estimate_of(found))
     if metric_name != THRESHOLD.name:
         return figure
-    return replace(
-        figure, note=TimeToEvent(figure.estimate, found.n, int(done["threshold_reached"].sum())).missed
-    )
+    return replace(figure, note=TimeToEvent(figure.estimate, found.n, reached(done)).missed)
 
 
-def estimate(done: pl.DataFrame, metric: Metric, rng: np.random.Generator) -> Figure | None:
+def estimate(done: Runs, metric: Metric, rng: np.random.Generator) -> Figure | None:
     """One metric of a contestant's finished runs; None when no run has it."""
     found = metric_samples(done, [metric], rng).get(metric.name)
     return figure_of(done, found, metric.name) if found is not None else None
 
 
-def threshold_times(done: pl.DataFrame) -> tuple[Floats, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Seconds from spawn to the threshold, or to the end of the watch where it was not reached."""
-    known = done.filter(pl.col("threshold_reached").is_not_null())
-    known = known.with_columns(time=pl.coalesce("threshold_s", "watched_s", "wall_s")).drop_nulls("time")
-    return known["time"].to_numpy(), known["threshold_reached"].to_numpy()
-
-
-def metric_values(done: pl.DataFrame, metric: Metric) -> Floats:
-    return done[metric.column].drop_nulls().to_numpy().astype(np.float64)
+def run_values(done: Runs, metric: Metric) -> Floats:
+    """Values of the runs; for the threshold rows of (time, reached)."""
+    return done.times_to_threshold() if metric is THRESHOLD else done.known(metric.column)
 
 
 def with_ratios(
     rows: Sequence[Row],
-    runs: Mapping[str, pl.DataFrame],
+    runs: Mapping[str, Runs],
     samples: Mapping[str, Sample | None],
     metric: Metric,
 ) -> list[Row]:
@@ -288,14 +304,7 @@ def with_ratios(
     ]
 
 
-def run_values(done: pl.DataFrame, metric: Metric) -> Floats:
-    """Values of the runs; for the threshold rows of (time, reached)."""
-    return stack(*threshold_times(done)) if metric is THRESHOLD else metric_values(done, metric)
-
-
-def against(
-    done: pl.DataFrame, best: pl.DataFrame, metric: Metric, rng: np.random.Generator
-) -> Estimate | None:
+def against(done: Runs, best: Runs, metric: Metric, rng: np.random.Generator) -> Estimate | None:
     """How many times worse than the best, from two contestants' finished runs."""
     mine, theirs = (metric_samples(runs, [metric], rng).get(metric.name) for runs in (done, best))
     return times_worse(mine, theirs, metric)

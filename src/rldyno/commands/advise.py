@@ -111,8 +111,6 @@ def advice_json(found: Advice) -> dict[str, Any]:
 
 
 def pick_json(pick: Pick) -> dict[str, Any]:
-    from rldyno.answers.advice import ended
-
     return {
         "setting": pick.group.setting,
         "contestant": pick.contestant,
@@ -122,7 +120,11 @@ def pick_json(pick: Pick) -> dict[str, Any]:
         "times_worse": estimate_json(pick.ratio),
         "confidence": pick.confidence,
         "wins": estimate_json(pick.wins),
-        "trials": ended(pick.group, [pick.best, pick.runner_up])["trial"].to_list(),
+        "trials": [
+            trial
+            for name in (pick.contestant, pick.runner_up.contestant)
+            for trial in pick.group.runs[name].trials
+        ],
     }
 
 

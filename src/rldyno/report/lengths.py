@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from rldyno.answers.breakeven import costs, typical
 from rldyno.answers.table import Group
@@ -16,10 +15,9 @@ RUN_LENGTHS = np.geomspace(1e3, 1e7, 33)
 
 
 def run_length_rows(group: Group) -> list[dict[str, Any]]:
-    done = group.trials.filter(pl.col("status") == "done")
     rows = []
     for row in group.rows:
-        runs = costs(done.filter(pl.col("contestant") == row.contestant))
+        runs = costs(group.runs[row.contestant])
         if len(runs):
             startup_s, step_s = typical(runs)
             rows += [

@@ -1,0 +1,71 @@
+"""Runs as NumPy columns: a thousand small groups of them take a tenth of the time of as many data frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rldyno.stats.bootstrap import Floats
+from rldyno.stats.censored import stack
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The numeric columns of some trials, NaN where nothing was measured; yes and no are 1 and 0."""
+
+    trials: tuple[str, ...]
+    columns: dict[str, int]
+    values: Floats
+    """[trial, column]."""
+
+    @classmethod
+    def of(cls, trials: pl.DataFrame) -> Runs:
+        names = [name for name, kind in trials.schema.items() if kind.is_numeric() or kind == pl.Boolean]
+        values = trials.select(pl.col(names).cast(pl.Float64)).to_numpy()
+        return cls(tuple(trials["trial"]), {name: index for index, name in enumerate(names)}, values)
+
+    def __len__(self) -> int:
+        return len(self.trials)
+
+    def __getitem__(self, column: str) -> Floats:
+        return np.asarray(self.values[:, self.columns[column]])
+
+    def only(self, kept: Mask) -> Runs:
+        return Runs(
+            tuple(self.trials[index] for index in np.flatnonzero(kept)), self.columns, self.values[kept]
+        )
+
+    def known(self, column: str) -> Floats:
+        values = self[column]
+        return np.asarray(values[~np.isnan(values)])
+
+    def times_to_threshold(self) -> Floats:
+        """Rows of (seconds from spawn to the threshold, 1), or (to the end of the watch, 0): not reached."""
+        watched = first_known(self["watched_s"], self["wall_s"])
+        return self._to_threshold(first_known(self["threshold_s"], watched))
+
+    def steps_to_threshold(self) -> Floats:
+        """Rows of (steps to the threshold, 1), or (steps of the whole run, 0) where it was not reached."""
+        return self._to_threshold(first_known(self["threshold_steps"], self["steps"]))
+
+    def _to_threshold(self, amounts: Floats) -> Floats:
+        reached = self["threshold_reached"]
+        known = ~np.isnan(reached) & ~np.isnan(amounts)
+        return stack(amounts[known], reached[known] > 0)
+
+
+def first_known(values: Floats, otherwise: Floats) -> Floats:
+    return np.where(np.isnan(values), otherwise, values)
+
+
+def by_contestant(trials: pl.DataFrame) -> dict[str, Runs]:
+    """The finished runs of every contestant of a group, in the order of the plan; some may have none."""
+    every = Runs.of(trials)
+    names = trials["contestant"].to_numpy()
+    done = (trials["status"] == "done").to_numpy()
+    return {name: every.only(done & (names == name)) for name in dict.fromkeys(names.tolist())}
