@@ -56,11 +56,12 @@ def _chosen(
 ) -> tuple[list[str], dict[str, Interpreter]]:
     """Contestants to prove and the interpreters they run in; toolchains named explicitly are built."""
     from rldyno.errors import Problem
+    from rldyno.toolchains.contestants import chosen_contestants
     from rldyno.toolchains.progress import shown_progress
     from rldyno.toolchains.resolve import ensure, parse_overrides, resolve
 
     given = parse_overrides(overrides)
-    chosen = _contestants(names, device)
+    chosen = chosen_contestants(names, device)
     frameworks = dict.fromkeys(name.partition(":")[0] for name in chosen)
     if names:
         with shown_progress(console) as on_progress:
@@ -74,30 +75,6 @@ def _chosen(
     if not interpreters:
         raise Problem("no toolchain is built, so nothing can be proven", fix="rldyno setup", code=1)
     return [name for name in chosen if name.partition(":")[0] in interpreters], interpreters
-
-
-def _contestants(names: list[str], device: str) -> list[str]:
-    """`framework:mode` as given, `framework` for all its modes on this device, nothing for everything."""
-    from rldyno.errors import Problem
-    from rldyno.study_placement import check_contestant
-    from rldyno.toolchains.catalogue import catalogue
-
-    chains = catalogue()
-    chosen: dict[str, None] = {}
-    for name in names or chains:
-        framework, _, mode = name.partition(":")
-        if not mode and framework in chains:
-            usable = [mode for mode, devices in chains[framework].modes.items() if device in devices]
-        else:
-            try:
-                check_contestant(name, chains)
-            except ValueError as error:
-                raise Problem(str(error), fix="`rldyno setup --list` shows every contestant") from None
-            usable = [mode] if device in chains[framework].modes[mode] else []
-        if names and not usable:
-            raise Problem(f"{name} does not run on {device}", fix="choose another --device")
-        chosen.update(dict.fromkeys(f"{framework}:{mode}" for mode in usable))
-    return list(chosen)
 
 
 def _summary_table(certificates: list[Json], console: Console) -> None:

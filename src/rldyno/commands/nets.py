@@ -1,0 +1,179 @@
+"""`rldyno nets`: time one act and one update of a network alone, in every contestant."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rldyno.nets.work import Asked
+
+nets = typer.Typer(
+    help="Time networks alone: one inference and one training step, in every contestant.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+)
+
+
+@nets.callback()
+def measure(
+    context: typer.Context,
+    contestants: Annotated[
+        str, typer.Option(help="torch:eager,jax:jit,… or torch for all its modes; all: whatever is built.")
+    ] = "all",
+    networks: Annotated[
+        str, typer.Option("--nets", help="Of small, large, mlp64, mlp128, … mlpN.")
+    ] = "small,large",
+    algorithm: Annotated[
+        str,
+        typer.Option(
+            help="classifier: the paper's work; dqn, rainbow, a2c or ppo: that agent's act and update."
+        ),
+    ] = "classifier",
+    batch_act: Annotated[str, typer.Option(help="Observations per inference call.")] = "16",
+    batch_train: Annotated[str, typer.Option(help="Rows per training step.")] = "128",
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    cores: Annotated[int, typer.Option(min=1, help="CPU cores of each worker.")] = 1,
+    dtype: Annotated[
+        str, typer.Option(help="float32, float64, or tf32 (float32 with TensorFloat-32 products; GPU).")
+    ] = "float32",
+    copies: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the data lies: pageable, pinned (both: the copy is timed), resident (it is not). "
+            "Default: pageable,resident on a CPU, all three on a GPU."
+        ),
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Every contestant is measured once in each.")] = 5,
+    seconds: Annotated[float, typer.Option(min=0.001, help="Length of one measurement.")] = 0.5,
+    toolchain: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="A settings file, as RLDYNO_CONFIG names it.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Directory of nets.json. Default: results/nets-<time>.")
+    ] = None,
+) -> None:
+    """Measure, keep nets.json, print the tables."""
+    if context.invoked_subcommand is not None:
+        return
+    from rich.console import Console
+
+    from rldyno.config import CONFIG_VARIABLE
+    from rldyno.errors import Problem
+    from rldyno.nets.measure import NETS_FILE, run
+    from rldyno.nets.show import show as show_record
+    from rldyno.toolchains.resolve import parse_overrides
+
+    if config is not None:
+        os.environ[CONFIG_VARIABLE] = str(config)
+    asked = _asked(
+        contestants,
+        networks,
+        algorithm,
+        batch_act,
+        batch_train,
+        device,
+        cores,
+        dtype,
+        copies,
+        rounds,
+        seconds,
+    )
+    console = Console(width=None if Console().is_terminal else 160, highlight=False)
+    directory = out or Path("results") / time.strftime("nets-%Y%m%d-%H%M%S")
+    path = directory / NETS_FILE
+    if path.exists():
+        raise Problem(f"{path} exists", fix="choose another directory with -o, or remove it")
+    directory.mkdir(parents=True, exist_ok=True)
+
+    def say(line: str) -> None:
+        console.print(line, markup=False, soft_wrap=True, style="dim")
+
+    try:
+        record = run(asked, path, say, parse_overrides(toolchain or []))
+    except KeyboardInterrupt:
+        typer.echo("stopped", err=True)
+        show_record(directory, console)
+        raise typer.Exit(130) from None
+    show_record(directory, console)
+    console.print(f"record: {path}", markup=False, soft_wrap=True)
+    if not any(measured["rounds"] for measured in record["measurements"]):
+        raise typer.Exit(1)
+
+
+@nets.command()
+def show(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A directory with a nets.json.")],
+) -> None:
+    """Print the tables of an earlier measurement again, and write them beside it."""
+    from rich.console import Console
+
+    from rldyno.nets.show import show as show_record
+
+    show_record(directory, Console(width=None if Console().is_terminal else 160, highlight=False))
+
+
+def _asked(
+    contestants: str,
+    networks: str,
+    algorithm: str,
+    batch_act: str,
+    batch_train: str,
+    device: str,
+    cores: int,
+    dtype: str,
+    copies: str | None,
+    rounds: int,
+    seconds: float,
+) -> Asked:
+    from rldyno.nets.work import CLASSIFIER, COPIES, Asked, net_named
+    from rldyno.toolchains.contestants import chosen_contestants
+    from rldyno_rig.hyper import ALGORITHMS
+
+    device = _one_of("--device", device, ("cpu", "cuda"))
+    dtypes = ("float32", "float64") if device == "cpu" else ("float32", "float64", "tf32")
+    given = _listed(copies) if copies else ["pageable", *(["pinned"] if device == "cuda" else []), "resident"]
+    return Asked(
+        contestants=tuple(chosen_contestants([] if contestants == "all" else _listed(contestants), device)),
+        nets=tuple(net_named(name) for name in _listed(networks)),
+        algorithm=_one_of("--algorithm", algorithm, dict.fromkeys((CLASSIFIER, *ALGORITHMS))),
+        device=device,
+        cores=cores,
+        dtype=_one_of("--dtype", dtype, dtypes),
+        act_rows=_sizes("--batch-act", batch_act),
+        update_rows=_sizes("--batch-train", batch_train),
+        copies=tuple(_one_of("--copies", where, COPIES) for where in given),
+        rounds=rounds,
+        seconds=seconds,
+    )
+
+
+def _listed(text: str) -> list[str]:
+    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _one_of(option: str, value: str, known: Iterable[str]) -> str:
+    from rldyno.errors import Problem
+
+    names = list(known)
+    if value not in names:
+        raise Problem(f"{option} {value}: unknown here", fix=f"choose from: {', '.join(names)}")
+    return value
+
+
+def _sizes(option: str, text: str) -> tuple[int, ...]:
+    from rldyno.errors import Problem
+
+    try:
+        sizes = tuple(int(part) for part in _listed(text))
+    except ValueError:
+        sizes = ()
+    if not sizes or min(sizes) < 1:
+        raise Problem(f"{option} {text}: not a list of sizes", fix=f"for example {option} 16,64")
+    return sizes

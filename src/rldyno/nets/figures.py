@@ -1,0 +1,115 @@
+"""From a record to figures: seconds per call, ratio to the fastest, multiple of the limit."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rldyno.nets.work import PAPER_CALLS, PAPER_ROWS
+from rldyno.stats.bootstrap import Estimate, bootstrap
+
+Json = dict[str, Any]
+
+
+class Kind(NamedTuple):
+    """What contestants are compared in."""
+
+    net: str
+    measure: str
+    rows: int
+    data: str
+
+    @property
+    def is_papers(self) -> bool:
+        return self.net in ("small", "large") and self.rows == PAPER_ROWS[self.measure]
+
+
+@dataclass(frozen=True)
+class Figure:
+    kind: Kind
+    contestant: str
+    seconds: Estimate
+    """Per call."""
+    fastest: bool
+    """Of its kind."""
+    ratio: Estimate
+    """To the fastest."""
+    spread: tuple[float, float] | None
+    """10th and 90th percentile of single calls, in seconds, median over rounds; None where not measured."""
+    gpu_percent: float | None
+    limit_seconds: float | None
+    """The floor of one call on this machine."""
+    bound: str | None
+    """What sets the floor."""
+
+    @property
+    def multiple(self) -> float | None:
+        return None if self.limit_seconds is None else self.seconds.point / self.limit_seconds
+
+    @property
+    def paper_seconds(self) -> Estimate:
+        """For as many calls as stooke2017 made."""
+        calls = PAPER_CALLS[self.kind.measure]
+        low, high = (None if end is None else end * calls for end in (self.seconds.low, self.seconds.high))
+        return Estimate(self.seconds.point * calls, low, high, self.seconds.n)
+
+
+def figures(record: Json, floors: Mapping[Kind, tuple[float, str]] | None = None) -> list[Figure]:
+    """Every figure that was measured, kinds in the order of measuring, the fastest contestant first."""
+    of_kind: dict[Kind, dict[str, Sequence[Json]]] = defaultdict(dict)
+    for measured in record["measurements"]:
+        if measured["rounds"]:
+            kind = Kind(measured["net"], measured["measure"], measured["rows"], measured["data"])
+            of_kind[kind][measured["contestant"]] = measured["rounds"]
+    found: list[Figure] = []
+    for kind, contestants in of_kind.items():
+        floor, bound = (floors or {}).get(kind, (None, None))
+        of = {name: seconds_by_round(rounds) for name, rounds in contestants.items()}
+        estimates = {name: estimate(list(seconds.values())) for name, seconds in of.items()}
+        ordered = sorted(of, key=lambda name: estimates[name].point)
+        found += [
+            Figure(
+                kind=kind,
+                contestant=name,
+                seconds=estimates[name],
+                fastest=name == ordered[0],
+                ratio=ratio(of[name], of[ordered[0]]),
+                spread=spread(contestants[name]),
+                gpu_percent=mean([one.get("gpu_percent") for one in contestants[name]]),
+                limit_seconds=floor,
+                bound=bound,
+            )
+            for name in ordered
+        ]
+    return found
+
+
+def seconds_by_round(rounds: Iterable[Json]) -> dict[int, float]:
+    return {one["round"]: one["wall_ns"] / one["calls"] / 1e9 for one in rounds}
+
+
+def ratio(seconds: Mapping[int, float], base: Mapping[int, float]) -> Estimate:
+    """Of the rounds that both took part in: the machine's drift between rounds cancels."""
+    shared = [number for number in seconds if number in base]
+    return estimate([seconds[number] / base[number] for number in shared])
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Interquartile mean over rounds with its bootstrap interval; the same draws every time."""
+    return bootstrap(np.asarray(values), np.random.default_rng(0))
+
+
+def spread(rounds: Sequence[Json]) -> tuple[float, float] | None:
+    if any(one.get("p10_ns") is None or one.get("p90_ns") is None for one in rounds):
+        return None
+    low, high = (float(np.median([one[name] for one in rounds])) / 1e9 for name in ("p10_ns", "p90_ns"))
+    return low, high
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None

@@ -1,0 +1,224 @@
+"""Measure every contestant in turn, several rounds in random order, while the others sleep.
+
+Drift of the machine then meets all alike, and ratios are taken within a round.
+"""
+
+from __future__ import annotations
+
+import platform
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import rldyno
+import rldyno_rig
+from rldyno import records
+from rldyno.errors import Problem
+from rldyno.launch.cpus import available_cpus, place
+from rldyno.machine import machine_facts
+from rldyno.manifest import git_revision
+from rldyno.nets.timer import Timer, TimerGone
+from rldyno.nets.utilisation import Utilisation, open_reader
+from rldyno.nets.work import Asked, Net, time_job
+from rldyno.probe.readers import Reader
+from rldyno.toolchains.catalogue import toolchain
+from rldyno.toolchains.resolve import Interpreter, resolve
+from rldyno.trial import pin
+from rldyno_rig import identity
+
+Json = dict[str, Any]
+Say = Callable[[str], None]
+
+NETS_FILE = "nets.json"
+NETS_SCHEMA = 1
+SHUFFLE_SEED = 0
+
+
+def run(asked: Asked, path: Path, say: Say, overrides: Mapping[str, Path] | None = None) -> Json:
+    """Measure and keep the record in `path`, after every round: an interruption keeps what was measured."""
+    available = available_cpus()
+    probe_cpu, pool = place(available, asked.cores)
+    cpus = None if pool is None else pool[: asked.cores]
+    reader = open_reader(asked.device)
+    record = new_record(asked, cpus, reader)
+    interpreters = find_interpreters(asked, overrides, record, say)
+    shuffle = random.Random(SHUFFLE_SEED)
+    pin(None if probe_cpu is None else (probe_cpu,))
+    try:
+        for net in asked.nets:
+            with warm_timers(asked, net, cpus, interpreters, record, say) as timers:
+                for number in range(1, asked.rounds + 1):
+                    if not timers:
+                        break
+                    say(f"{net.name}: round {number} of {asked.rounds}, {len(timers)} contestants")
+                    one_round(number, asked, net, timers, reader, shuffle, record, say)
+                    records.write_json(path, record)
+        record["complete"] = True
+    finally:
+        pin(available)
+        reader.close()
+        records.write_json(path, record)
+    return record
+
+
+def new_record(asked: Asked, cpus: Sequence[int] | None, reader: Reader) -> Json:
+    return {
+        "schema": NETS_SCHEMA,
+        "rldyno": rldyno.__version__,
+        "git_revision": git_revision(),
+        "made_at": records.now_iso(),
+        "complete": False,
+        "asked": asdict(asked),
+        "cpus": None if cpus is None else list(cpus),
+        "python": platform.python_version(),
+        "machine": machine_facts(),
+        "gpu_percent_reason": reader.reason,
+        "limits": None,
+        "workers": [],
+        "absent": [],
+        "measurements": [],
+    }
+
+
+def find_interpreters(
+    asked: Asked, overrides: Mapping[str, Path] | None, record: Json, say: Say
+) -> dict[str, Interpreter]:
+    """Framework → interpreter, of those that are installed; the contestants of the others are left out."""
+    found: dict[str, Interpreter] = {}
+    for framework in dict.fromkeys(name.partition(":")[0] for name in asked.contestants):
+        try:
+            found[framework] = resolve(framework, overrides)
+        except Problem as problem:
+            why = f"{problem.message} (fix: {problem.fix})"
+            for contestant in asked.contestants:
+                if contestant.partition(":")[0] == framework:
+                    leave_out(record, contestant, None, why, say)
+    return found
+
+
+@contextmanager
+def warm_timers(
+    asked: Asked,
+    net: Net,
+    cpus: Sequence[int] | None,
+    interpreters: Mapping[str, Interpreter],
+    record: Json,
+    say: Say,
+) -> Iterator[dict[str, Timer]]:
+    """Contestant → its warm worker. One that cannot start is told in one line and left out.
+
+    As many start at once as a worker has cores, for they share these.
+    """
+    timers: dict[str, Timer] = {}
+    waiting = [name for name in asked.contestants if name.partition(":")[0] in interpreters]
+    try:
+        while waiting:
+            batch, waiting = waiting[: asked.cores], waiting[asked.cores :]
+            say(f"{net.name}: starting {', '.join(batch)}")
+            for contestant in batch:
+                interpreter = interpreters[contestant.partition(":")[0]]
+                timers[contestant] = start(asked, contestant, net, interpreter, cpus)
+            for contestant in batch:
+                try:
+                    said = timers[contestant].ready()
+                except TimerGone as gone:
+                    timers.pop(contestant).close()
+                    leave_out(record, contestant, net.name, str(gone), say)
+                else:
+                    interpreter = interpreters[contestant.partition(":")[0]]
+                    record["workers"].append(worker_facts(asked, contestant, net, interpreter, said))
+        yield timers
+    finally:
+        for timer in timers.values():
+            timer.close()
+
+
+def start(
+    asked: Asked, contestant: str, net: Net, interpreter: Interpreter, cpus: Sequence[int] | None
+) -> Timer:
+    chain = toolchain(contestant.partition(":")[0])
+    job = time_job(asked, contestant, net)
+    return Timer(job, interpreter, chain.worker_variables(asked.cores), cpus)
+
+
+def worker_facts(asked: Asked, contestant: str, net: Net, interpreter: Interpreter, said: Json) -> Json:
+    """What a reader must know to judge the worker's figures."""
+    backend = toolchain(contestant.partition(":")[0]).backend
+    file = Path(rldyno_rig.__file__).parent / "backends" / f"{backend}.py"
+    return {
+        "contestant": contestant,
+        "net": net.name,
+        "python": interpreter.python,
+        "versions": interpreter.versions,
+        **identity.hashes(str(file)),
+        "certificate": certificate_state(asked, contestant, net, interpreter),
+        "facts": said.get("facts"),
+        "startup_ns": said.get("startup_ns"),
+        "started_together": asked.cores,
+    }
+
+
+def certificate_state(asked: Asked, contestant: str, net: Net, interpreter: Interpreter) -> str:
+    """valid, failed or absent: whether this very code was proven, on this device, to compute the same."""
+    from rldyno.certificates import Subject, find
+
+    network = "cnn" if net.convolutions else "mlp"
+    found = find(Subject(contestant, asked.algorithm, network, asked.device), interpreter)
+    if found is None:
+        return "absent"
+    return "valid" if found["passed"] else "failed"
+
+
+def one_round(
+    number: int,
+    asked: Asked,
+    net: Net,
+    timers: dict[str, Timer],
+    reader: Reader,
+    shuffle: random.Random,
+    record: Json,
+    say: Say,
+) -> None:
+    """Every request, each asked of all contestants in a row, in an order of its own."""
+    for request in asked.requests:
+        for contestant in shuffle.sample(sorted(timers), len(timers)):
+            figure = figure_of(record, contestant, net, request)
+            if figure["error"] is not None:
+                continue
+            timer = timers[contestant]
+            try:
+                with Utilisation(reader, [timer.pid]) as busy:
+                    answer = timer.ask(request)
+            except TimerGone as gone:
+                timers.pop(contestant).close()
+                leave_out(record, contestant, net.name, str(gone), say)
+                continue
+            if "error" in answer:
+                figure["error"] = answer["error"]
+            else:
+                figure["rounds"].append({"round": number, **answer, "gpu_percent": busy.percent})
+
+
+def figure_of(record: Json, contestant: str, net: Net, request: Json) -> Json:
+    """The object that holds all rounds of this figure; a new one the first time."""
+    key = {
+        "contestant": contestant,
+        "net": net.name,
+        **{name: request[name] for name in ("measure", "rows", "data")},
+    }
+    figure: Json
+    for figure in record["measurements"]:
+        if all(figure[name] == value for name, value in key.items()):
+            return figure
+    figure = {**key, "rounds": [], "error": None}
+    record["measurements"].append(figure)
+    return figure
+
+
+def leave_out(record: Json, contestant: str, net: str | None, why: str, say: Say) -> None:
+    """One line; the others go on. `net` None: left out of all."""
+    record["absent"].append({"contestant": contestant, "net": net, "reason": why})
+    say(f"left out: {contestant}{f' on {net}' if net else ''}: {why}")

@@ -1,0 +1,78 @@
+"""Print a record and write its tables beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rldyno import records
+from rldyno.errors import Problem
+from rldyno.nets import tables
+from rldyno.nets.figures import figures
+from rldyno.nets.measure import NETS_FILE
+from rldyno.typeset import Table, comma_separated, is_figure, latex, markdown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Json = dict[str, Any]
+
+
+def read(directory: Path) -> Json:
+    path = directory / NETS_FILE
+    if not path.exists():
+        raise Problem(f"{directory} holds no {NETS_FILE}", fix="measure first: rldyno nets -o DIR")
+    return records.read_json(path)
+
+
+def show(directory: Path, console: Console) -> None:
+    """The tables on the console; Markdown, LaTeX and CSV in the directory."""
+    record = read(directory)
+    found = figures(record)
+    everything = tables.call_table(record, found)
+    ours_beside_paper = tables.paper_tables(record, found)
+    rest = tables.kinds_beside_paper(record, found)
+    shown = [*ours_beside_paper, *([tables.call_table(record, rest)] if rest else [])]
+    for table in shown:
+        print_table(table, console)
+    for line in remarks(record):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    written = [*ours_beside_paper, everything]
+    for suffix, typeset in (("md", markdown), ("tex", latex)):
+        text = "\n".join(typeset(table) for table in written)
+        records.write_atomically(directory / f"nets.{suffix}", text)
+    for table in written:
+        records.write_atomically(directory / f"{table.name}.csv", comma_separated(table))
+
+
+def remarks(record: Json) -> list[str]:
+    """What a reader must know beside the figures."""
+    lines = [
+        "To fastest: ratio of the same round and its 95 % bootstrap interval over rounds. "
+        "To limit: multiple of the floor that arithmetic and bandwidth of this machine set.",
+        *tables.errors(record),
+    ]
+    for absent in record["absent"]:
+        on = f" on {absent['net']}" if absent["net"] else ""
+        lines.append(f"Absent: {absent['contestant']}{on}: {absent['reason']}")
+    unproven = sorted({w["contestant"] for w in record["workers"] if w["certificate"] != "valid"})
+    if unproven:
+        lines.append(f"Not proven here to compute the same: {', '.join(unproven)} (rldyno verify)")
+    if record["gpu_percent_reason"] and record["asked"]["device"] != "cpu":
+        lines.append(f"GPU utilisation was not measured: {record['gpu_percent_reason']}")
+    if not record["complete"]:
+        lines.append("Interrupted: these are the rounds that were finished.")
+    return lines
+
+
+def print_table(table: Table, console: Console) -> None:
+    from rich import box
+    from rich.table import Table as Shown
+
+    shown = Shown(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, column in enumerate(table.columns):
+        figure = is_figure(table, index)
+        shown.add_column(column, justify="right" if figure else "left", overflow="fold")
+    for row in table.rows:
+        shown.add_row(*row)
+    console.print(shown)

@@ -1,0 +1,152 @@
+"""The figures as tables: stooke2017's beside ours, and every kind of call with its ratio and its limit."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rldyno.answers.numbers import factor, number, span
+from rldyno.nets.figures import Figure, Kind
+from rldyno.nets.work import ACT, CLASSIFIER, PAGEABLE, PAPER_CALLS, PINNED, UPDATE
+from rldyno.stats.bootstrap import Estimate
+from rldyno.typeset import Table
+
+Json = dict[str, Any]
+
+NONE = "–"
+PAPER = tomllib.loads((Path(__file__).parent / "stooke2017.toml").read_text(encoding="utf-8"))
+
+
+def paper_tables(record: Json, found: Sequence[Figure]) -> list[Table]:
+    """Per network of the paper: seconds for its work, ours by copies and contestant, then the paper's."""
+    if record["asked"]["algorithm"] != CLASSIFIER:
+        return []
+    of_net: dict[str, dict[tuple[str, str], dict[str, Figure]]] = defaultdict(lambda: defaultdict(dict))
+    for figure in found:
+        if figure.kind.is_papers:
+            of_net[figure.kind.net][figure.kind.data, figure.contestant][figure.kind.measure] = figure
+    return [
+        Table(
+            name=f"stooke2017-{net}",
+            title=f"{net} network, seconds for stooke2017's work: {where(record)}",
+            columns=("", "Copies", *paper_columns("Inference", ACT), *paper_columns("Training", UPDATE)),
+            rows=tuple(our_row(contestant, data, both) for (data, contestant), both in ours.items())
+            + tuple(paper_rows(net)),
+        )
+        for net, ours in of_net.items()
+    ]
+
+
+def paper_columns(title: str, measure: str) -> tuple[str, ...]:
+    return (f"{title}, s ({PAPER_CALLS[measure]:,} calls)", "To fastest", "To limit", "GPU, %")
+
+
+def our_row(contestant: str, data: str, both: dict[str, Figure]) -> tuple[str, ...]:
+    cells: list[str] = [contestant, copies(data)]
+    for measure in (ACT, UPDATE):
+        figure = both.get(measure)
+        cells += [NONE] * 4 if figure is None else [number(figure.paper_seconds.point), *judged(figure)]
+    return tuple(cells)
+
+
+def paper_rows(net: str) -> list[tuple[str, ...]]:
+    rows = []
+    fastest = {measure: min(row[net][measure] for row in PAPER["row"]) for measure in (ACT, UPDATE)}
+    for row in PAPER["row"]:
+        cells: list[str] = [f"{row['framework']} (stooke2017, {PAPER['device']})", copies(PAGEABLE)]
+        for measure in (ACT, UPDATE):
+            seconds = row[net][measure]
+            cells += [
+                f"{seconds:g}",
+                factor(seconds / fastest[measure]),
+                NONE,
+                f"{row[net][measure + '_gpu']}",
+            ]
+        rows.append(tuple(cells))
+    return rows
+
+
+def call_table(record: Json, found: Sequence[Figure], name: str = "nets") -> Table:
+    """One row per contestant and kind of call."""
+    what = record["asked"]["algorithm"]
+    return Table(
+        name=name,
+        title=f"{what}, time per call: {where(record)}",
+        columns=(
+            "Network",
+            "Call",
+            "Rows",
+            "Copies",
+            "Contestant",
+            "µs per call",
+            "10–90 %, µs",
+            "To fastest",
+            "To limit",
+            "GPU, %",
+        ),
+        rows=tuple(
+            (
+                figure.kind.net,
+                figure.kind.measure,
+                str(figure.kind.rows),
+                copies(figure.kind.data),
+                figure.contestant,
+                with_interval(figure.seconds, 1e6),
+                NONE if figure.spread is None else "–".join(number(end * 1e6) for end in figure.spread),
+                *judged(figure),
+            )
+            for figure in found
+        ),
+    )
+
+
+def judged(figure: Figure) -> tuple[str, str, str]:
+    """Ratio to the fastest, multiple of the limit, GPU utilisation."""
+    bounds = span(figure.ratio)
+    ratio = (
+        "1 (fastest)" if figure.fastest else factor(figure.ratio.point) + (f" ({bounds})" if bounds else "")
+    )
+    limit = NONE if figure.multiple is None else factor(figure.multiple)
+    return ratio, limit, NONE if figure.gpu_percent is None else f"{figure.gpu_percent:.0f}"
+
+
+def with_interval(estimate: Estimate, scale: float) -> str:
+    bounds = span(estimate, scale)
+    return number(estimate.point * scale) + (f" ({bounds})" if bounds else "")
+
+
+def copies(data: str) -> str:
+    return {PAGEABLE: "included", PINNED: "included, pinned"}.get(data, "excluded")
+
+
+def where(record: Json) -> str:
+    """The device, cores and precision, as a title says them."""
+    asked, machine = record["asked"], record["machine"]
+    cores = f"{asked['cores']} core{'s' if asked['cores'] != 1 else ''}"
+    if asked["device"] == "cpu":
+        return f"{machine['cpu']}, {cores}, {asked['dtype']}"
+    names = ", ".join(dict.fromkeys(gpu["name"] for gpu in machine["gpus"])) or asked["device"]
+    return f"{names}, {cores}, {asked['dtype']}"
+
+
+def kinds_beside_paper(record: Json, found: Sequence[Figure]) -> list[Figure]:
+    """The figures that no table of the paper shows."""
+    classifier = record["asked"]["algorithm"] == CLASSIFIER
+    return [figure for figure in found if not (classifier and figure.kind.is_papers)]
+
+
+def errors(record: Json) -> list[str]:
+    """What could not be measured and why, one line per reason."""
+    lines: dict[tuple[str, str], list[Kind]] = defaultdict(list)
+    for measured in record["measurements"]:
+        if measured["error"] is not None:
+            kind = Kind(measured["net"], measured["measure"], measured["rows"], measured["data"])
+            lines[measured["contestant"], measured["error"]].append(kind)
+    return [
+        f"{contestant}: not measured: {error}"
+        f" ({', '.join(dict.fromkeys(f'{kind.measure} {kind.data}' for kind in kinds))})"
+        for (contestant, error), kinds in lines.items()
+    ]

@@ -1,0 +1,118 @@
+"""A warm worker process that measures when asked, and sleeps otherwise."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import rldyno_rig
+from rldyno.launch.children import die_with_parent, kill_all
+from rldyno.toolchains.resolve import Interpreter
+from rldyno_rig.schema import SPAWN_VARIABLE
+
+Json = dict[str, Any]
+
+JOB_FILE = "time.json"
+START_TIMEOUT_S = 900.0
+"""A compiler that meets a network for the first time may take minutes."""
+ANSWER_SLACK_S = 120.0
+"""An answer may take this much longer than the time it was asked to measure for."""
+
+
+class TimerGone(Exception):
+    """The worker died, fell silent or talks nonsense; the message says which, and its log's last line."""
+
+
+class Timer:
+    def __init__(
+        self,
+        job: Json,
+        interpreter: Interpreter,
+        variables: dict[str, str],
+        cpus: Sequence[int] | None,
+        rig: Path = Path(rldyno_rig.__file__).parent,
+    ) -> None:
+        self._home = tempfile.TemporaryDirectory(prefix="rldyno-time-")
+        home = Path(self._home.name)
+        (home / JOB_FILE).write_text(json.dumps(job), encoding="utf-8")
+        self._log = home / "log"
+        self._buffer = b""
+        isolation = ["-I"] if interpreter.isolated else []
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [str(interpreter.path), *isolation, str(rig), "time", str(home)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=home,
+                env={**os.environ, **variables, SPAWN_VARIABLE: str(time.monotonic_ns())},
+                bufsize=0,
+                start_new_session=True,
+                preexec_fn=die_with_parent(signal.SIGKILL, cpus),  # noqa: PLW1509 (one thread only)
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ready(self, timeout_s: float = START_TIMEOUT_S) -> Json:
+        """Wait until it is built and warm; what it says about itself."""
+        said = self._read(timeout_s)
+        if said.get("ready") is not True:
+            raise TimerGone(f"it did not get ready: {said.get('error', said)}")
+        return said
+
+    def ask(self, request: Json) -> Json:
+        """One measurement. An `error` in the answer is a figure that this contestant cannot give."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        except OSError:
+            raise self._gone() from None
+        return self._read(request["seconds"] + ANSWER_SLACK_S)
+
+    def close(self) -> None:
+        kill_all(self._process.pid, [self._process.pid])
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._home.cleanup()
+
+    def _read(self, timeout_s: float) -> Json:
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + timeout_s
+        waiting = select.poll()
+        waiting.register(self._process.stdout, select.POLLIN)
+        while b"\n" not in self._buffer:
+            if not waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                raise TimerGone(f"no answer within {timeout_s:.0f} s")
+            piece = os.read(self._process.stdout.fileno(), 65536)
+            if not piece:
+                raise self._gone()
+            self._buffer += piece
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        try:
+            said = json.loads(line)
+        except ValueError:
+            said = None
+        if not isinstance(said, dict):
+            raise TimerGone(f"its answer is not JSON: {line[:80].decode(errors='replace')}")
+        return said
+
+    def _gone(self) -> TimerGone:
+        try:
+            code = self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            return TimerGone("its process closed its output")
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return TimerGone(f"its process {how}" + (f": {lines[-1].strip()[:300]}" if lines else ""))

@@ -1,0 +1,102 @@
+"""What is measured: networks, batch sizes, where the data lies; and the job a worker gets for it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from rldyno.errors import Problem
+from rldyno_rig import hyper
+
+Json = dict[str, Any]
+
+ACT, UPDATE = "act", "update"
+CLASSIFIER = "classifier"
+
+PAGEABLE, PINNED, RESIDENT = "pageable", "pinned", "resident"
+COPIES = {
+    PAGEABLE: "copied from ordinary memory",
+    PINNED: "copied from page-locked memory",
+    RESIDENT: "already on the device",
+}
+"""Where the data lies before a call. The first two include the copy in the time, the last excludes it."""
+
+PAPER_CALLS = {ACT: 4000, UPDATE: 500}
+"""stooke2017 times this many calls of each kind, with these rows:"""
+PAPER_ROWS = {ACT: 16, UPDATE: 128}
+
+
+@dataclass(frozen=True)
+class Net:
+    name: str
+    observation: tuple[int, ...]
+    outputs: int
+    convolutions: hyper.Convolutions
+    hidden: tuple[int, ...]
+
+
+IMAGES = (4, 84, 84)
+NETS = {
+    "small": Net("small", IMAGES, 10, hyper.CNN_SMALL, (512,)),
+    "large": Net("large", IMAGES, 10, hyper.CNN_LARGE, (512,)),
+}
+
+
+def net_named(name: str) -> Net:
+    """`small` and `large` are stooke2017's; `mlpN` is the 4 → N → N → 2 of CartPole."""
+    if name in NETS:
+        return NETS[name]
+    found = re.fullmatch(r"mlp([1-9][0-9]{0,4})", name)
+    if not found:
+        raise Problem(f"unknown network `{name}`", fix="choose from: small, large, mlp64, mlp128, … mlpN")
+    width = int(found.group(1))
+    return Net(name, (4,), 2, (), (width, width))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One run of the micro-benchmark."""
+
+    contestants: tuple[str, ...]
+    nets: tuple[Net, ...]
+    algorithm: str = CLASSIFIER
+    device: str = "cpu"
+    cores: int = 1
+    dtype: str = "float32"
+    act_rows: tuple[int, ...] = (PAPER_ROWS[ACT],)
+    update_rows: tuple[int, ...] = (PAPER_ROWS[UPDATE],)
+    copies: tuple[str, ...] = (PAGEABLE, RESIDENT)
+    rounds: int = 5
+    seconds: float = 0.5
+
+    @property
+    def requests(self) -> tuple[Json, ...]:
+        """One request of the `time` job per figure."""
+        return tuple(
+            {"measure": measure, "rows": rows, "data": data, "seconds": self.seconds}
+            for measure, sizes in ((ACT, self.act_rows), (UPDATE, self.update_rows))
+            for rows in sizes
+            for data in self.copies
+        )
+
+
+def time_job(asked: Asked, contestant: str, net: Net) -> Json:
+    """The content of time.json. Images are bytes for an agent, float32 for the classifier."""
+    framework, _, mode = contestant.partition(":")
+    values = hyper.to_json(hyper.ALGORITHMS[asked.algorithm]())
+    values |= {"convolutions": net.convolutions, "hidden": net.hidden}
+    bytes_ = bool(net.convolutions) and asked.algorithm != CLASSIFIER
+    return {
+        "framework": framework,
+        "mode": mode,
+        "device": asked.device,
+        "dtype": asked.dtype,
+        "algorithm": asked.algorithm,
+        "hyper": values,
+        "observation": net.observation,
+        "observation_dtype": "uint8" if bytes_ else "float32",
+        "actions": net.outputs,
+        "act_rows": asked.act_rows,
+        "update_rows": asked.update_rows,
+    }

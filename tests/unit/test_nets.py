@@ -1,0 +1,290 @@
+"""The network micro-benchmark: the protocol with its workers, the rounds, the figures, the tables."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from rldyno.cli import app
+from rldyno.errors import Problem
+from rldyno.nets import measure, show, tables
+from rldyno.nets.figures import Kind, figures
+from rldyno.nets.timer import Timer, TimerGone
+from rldyno.nets.utilisation import Utilisation
+from rldyno.nets.work import ACT, PAGEABLE, PINNED, RESIDENT, UPDATE, Asked, net_named, time_job
+from rldyno.toolchains.resolve import Interpreter
+
+FAKE_RIG = Path(__file__).parents[1] / "workers" / "fake_timer"
+FAKE = Interpreter("numpy", Path(sys.executable), "built", "3", {}, None)
+MLP = net_named("mlp64")
+ACT_REQUEST = {"measure": ACT, "rows": 16, "data": PAGEABLE, "seconds": 0.01}
+
+
+def timer(mode: str) -> Timer:
+    return Timer({"mode": mode}, FAKE, {}, None, rig=FAKE_RIG)
+
+
+@pytest.fixture
+def fake_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every contestant is a fake worker that behaves like its mode's name."""
+
+    def start(asked: Asked, contestant: str, net: object, interpreter: Interpreter, cpus: object) -> Timer:
+        return timer(contestant.partition(":")[2])
+
+    def resolved(framework: str, overrides: object) -> Interpreter:
+        if framework == "missing":
+            raise Problem("the missing toolchain is not built", fix="rldyno setup missing")
+        return FAKE
+
+    monkeypatch.setattr(measure, "start", start)
+    monkeypatch.setattr(measure, "resolve", resolved)
+    monkeypatch.setattr(
+        measure,
+        "worker_facts",
+        lambda asked, contestant, net, interpreter, said: {
+            "contestant": contestant,
+            "net": net.name,
+            "certificate": "valid",
+            **said,
+        },
+    )
+
+
+def ask(*contestants: str, **changes: object) -> Asked:
+    return Asked(contestants, (MLP,), rounds=3, seconds=0.01, **changes)  # type: ignore[arg-type]
+
+
+def test_a_worker_gets_ready_and_answers():
+    worker = timer("fast")
+    try:
+        assert worker.ready()["facts"] == {"mode": "fast"}
+        assert worker.ask(ACT_REQUEST)["calls"] == 10
+        assert worker.ask({**ACT_REQUEST, "data": PINNED}) == {"error": "no device memory"}
+    finally:
+        worker.close()
+
+
+def test_a_worker_that_dies_says_why():
+    worker = timer("broken")
+    with pytest.raises(TimerGone, match="ended with code 1: ImportError: no such framework"):
+        worker.ready()
+    worker.close()
+    worker = timer("mortal")
+    worker.ready()
+    worker.ask(ACT_REQUEST)
+    worker.ask(ACT_REQUEST)
+    with pytest.raises(TimerGone, match="out of memory"):
+        worker.ask(ACT_REQUEST)
+    worker.close()
+
+
+def test_a_worker_that_talks_nonsense_or_nothing_is_gone():
+    worker = timer("chatty")
+    with pytest.raises(TimerGone, match="not JSON: hello"):
+        worker.ready()
+    worker.close()
+    worker = timer("fast")
+    worker.ready()
+    with pytest.raises(TimerGone, match="no answer within"):
+        worker._read(0.01)
+    worker.close()
+
+
+def test_rounds_figures_and_those_left_out(fake_workers: None, tmp_path: Path):
+    lines: list[str] = []
+    asked = ask(
+        "numpy:fast", "numpy:slow", "numpy:broken", "numpy:mortal", "missing:eager", copies=(PAGEABLE, PINNED)
+    )
+    record = measure.run(asked, tmp_path / "nets.json", lines.append)
+    assert record["measurements"] == json.loads((tmp_path / "nets.json").read_text())["measurements"]
+    assert record["complete"]
+    assert {(gone["contestant"], gone["net"]) for gone in record["absent"]} == {
+        ("missing:eager", None),
+        ("numpy:broken", "mlp64"),
+        ("numpy:mortal", "mlp64"),
+    }
+    assert any("left out: missing:eager" in line and "rldyno setup missing" in line for line in lines)
+    of = {(one["contestant"], one["measure"], one["data"]): one for one in record["measurements"]}
+    assert [one["round"] for one in of["numpy:fast", UPDATE, PAGEABLE]["rounds"]] == [1, 2, 3]
+    assert of["numpy:fast", ACT, PINNED]["error"] == "no device memory"
+    assert of["numpy:fast", ACT, PINNED]["rounds"] == []
+    assert of["numpy:fast", ACT, PAGEABLE]["rounds"][0]["gpu_percent"] is None
+
+
+def test_an_interruption_keeps_the_finished_rounds(
+    fake_workers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    whole = measure.one_round
+
+    def interrupted(number: int, *rest: object) -> None:
+        if number == 2:
+            raise KeyboardInterrupt
+        whole(number, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(measure, "one_round", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        measure.run(ask("numpy:fast", "numpy:slow"), tmp_path / "nets.json", lambda line: None)
+    record = show.read(tmp_path)
+    assert not record["complete"]
+    assert all(len(one["rounds"]) == 1 for one in record["measurements"])
+    assert any("Interrupted" in line for line in show.remarks(record))
+
+
+def made(contestant: str, walls: list[int], kind: Kind, gpu: float | None = None) -> dict[str, object]:
+    rounds = [
+        {
+            "round": number,
+            "calls": 10,
+            "wall_ns": wall,
+            "median_ns": wall / 10,
+            "p10_ns": wall / 20,
+            "p90_ns": wall / 5,
+            "gpu_percent": gpu,
+        }
+        for number, wall in enumerate(walls, 1)
+    ]
+    return {"contestant": contestant, **kind._asdict(), "rounds": rounds, "error": None}
+
+
+def record_of(*measurements: dict[str, object], algorithm: str = "classifier") -> dict[str, object]:
+    return {
+        "asked": {"algorithm": algorithm, "device": "cuda", "cores": 2, "dtype": "float32"},
+        "machine": {"cpu": "a CPU", "gpus": [{"name": "a GPU"}]},
+        "measurements": list(measurements),
+        "absent": [],
+        "workers": [{"contestant": "jax:jit", "certificate": "absent"}],
+        "gpu_percent_reason": None,
+        "complete": True,
+    }
+
+
+SMALL_ACT = Kind("small", ACT, 16, PAGEABLE)
+
+
+def test_ratios_are_taken_within_a_round():
+    """A machine that slows down tenfold moves no ratio: each round's is exactly 2."""
+    record = record_of(
+        made("torch:eager", [20_000, 40_000, 200_000], SMALL_ACT, 50.0),
+        made("jax:jit", [10_000, 20_000, 100_000], SMALL_ACT),
+    )
+    fastest, other = figures(record, {SMALL_ACT: (5e-7, "arithmetic")})
+    assert (fastest.contestant, fastest.fastest, fastest.ratio.point) == ("jax:jit", True, 1.0)
+    assert (other.ratio.point, other.ratio.low, other.ratio.high) == (2.0, 2.0, 2.0)
+    assert other.seconds.low < other.seconds.point < other.seconds.high  # type: ignore[operator]
+    assert other.multiple == pytest.approx(other.seconds.point / 5e-7)
+    assert (other.gpu_percent, fastest.gpu_percent) == (50.0, None)
+    assert other.spread == (2e-6, 8e-6)
+
+
+def test_the_papers_table_stands_beside_ours():
+    update = Kind("small", UPDATE, 128, RESIDENT)
+    record = record_of(
+        made("jax:jit", [10_000_000] * 3, SMALL_ACT, 33.3), made("jax:jit", [20_000_000] * 3, update)
+    )
+    (table,) = tables.paper_tables(record, figures(record))
+    rows = {(row[0], row[1]): row[2:] for row in table.rows}
+    assert rows["jax:jit", "included"] == ("4.00", "1 (fastest)", "–", "33", *["–"] * 4)
+    assert rows["jax:jit", "excluded"] == (*["–"] * 4, "1.00", "1 (fastest)", "–", "–")
+    assert rows["Theano (stooke2017, GTX 1080)", "included"] == (
+        "1.8",
+        "1.0×",
+        "–",
+        "64",
+        "1.5",
+        "1.0×",
+        "–",
+        "91",
+    )
+    assert "a GPU, 2 cores, float32" in table.title
+    assert not tables.kinds_beside_paper(record, figures(record))
+
+
+def test_an_agents_network_is_not_held_against_the_paper():
+    record = record_of(made("jax:jit", [10_000], SMALL_ACT), algorithm="dqn")
+    assert tables.paper_tables(record, figures(record)) == []
+    assert len(tables.kinds_beside_paper(record, figures(record))) == 1
+
+
+def test_show_prints_and_writes_the_tables(tmp_path: Path):
+    other = Kind("mlp64", UPDATE, 32, PAGEABLE)
+    record = record_of(made("jax:jit", [10_000_000] * 3, SMALL_ACT), made("jax:jit", [5_000] * 3, other))
+    (tmp_path / "nets.json").write_text(json.dumps(record))
+    done = CliRunner().invoke(app, ["nets", "show", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "stooke2017" in done.output
+    assert "Not proven here to compute the same: jax:jit" in done.output
+    assert (
+        (tmp_path / "nets.csv")
+        .read_text()
+        .splitlines()[2]
+        .startswith("mlp64,update,32,included,jax:jit,0.500")
+    )
+    assert r"\toprule" in (tmp_path / "nets.tex").read_text()
+    assert "| jax:jit | included | 4.00 |" in (tmp_path / "nets.md").read_text()
+    assert (tmp_path / "stooke2017-small.csv").exists()
+
+
+def test_what_a_network_is_made_of():
+    job = time_job(ask("numpy:eager", algorithm="dqn"), "numpy:eager", net_named("small"))
+    assert (job["observation"], job["observation_dtype"], job["actions"]) == ((4, 84, 84), "uint8", 10)
+    assert job["hyper"]["convolutions"] == ((16, 8, 4), (32, 4, 2))
+    assert net_named("mlp100").hidden == (100, 100)
+    with pytest.raises(Problem, match="unknown network `huge`"):
+        net_named("huge")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--nets", "huge"], "unknown network `huge`"),
+        (["--device", "tpu"], "--device tpu"),
+        (["--dtype", "tf32"], "--dtype tf32"),
+        (["--batch-act", "16,x"], "not a list of sizes"),
+        (["--contestants", "trch:eager"], "did you mean 'torch:eager'"),
+        (["--contestants", "torch:cudagraph"], "does not run on cpu"),
+        (["--copies", "warp"], "--copies warp"),
+    ],
+)
+def test_a_wrong_option_is_one_clear_problem(options: list[str], message: str):
+    done = CliRunner().invoke(app, ["nets", *options])
+    assert isinstance(done.exception, Problem)
+    assert message in done.exception.message
+
+
+def test_utilisation_is_the_mean_of_settled_readings(monkeypatch: pytest.MonkeyPatch):
+    class Reader:
+        reason = None
+
+        def read(self, pids: object) -> dict[str, float]:
+            return {"gpu_percent": 40.0}
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr("rldyno.nets.utilisation.PERIOD_S", 0.001)
+    monkeypatch.setattr("rldyno.nets.utilisation.SETTLE_S", 0.01)
+    with Utilisation(Reader(), [1]) as busy:
+        busy._stop.wait(0.05)
+    assert busy.percent == 40.0
+
+
+def test_it_runs_without_the_heavy_packages():
+    """On a GPU machine only typer, rich, pydantic, psutil, numpy and small ones may be there."""
+    script = """
+import sys
+for name in ("polars", "gymnasium", "altair", "platformdirs", "jinja2", "vl_convert"):
+    sys.modules[name] = None
+import rldyno.cli, rldyno.certificates
+import rldyno.nets.measure, rldyno.nets.show, rldyno.toolchains.contestants
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_directory_without_a_record_is_a_problem(tmp_path: Path):
+    with pytest.raises(Problem, match=r"holds no nets\.json"):
+        show.show(tmp_path, Console())
