@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import signal
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rldyno import records
 from rldyno.errors import Problem
+from rldyno.memory import leak_warning, memory_figures
 from rldyno.records import Json
 from rldyno_rig import schema
 
@@ -80,6 +80,7 @@ def make_outcome(
     if tail and message == ending.message and ending.reason == "crashed":
         message += f": {tail.splitlines()[-1].strip()[:200]}"  # Python's last line names the exception
     signalled = ending.exit_code is not None and ending.exit_code < 0
+    figures = _figures(measured, result)
     return {
         "schema": schema.SCHEMA_VERSION,
         "trial": trial["trial"],
@@ -91,7 +92,8 @@ def make_outcome(
         "exit_code": None if signalled else ending.exit_code,
         "signal": signal_name(-ending.exit_code) if signalled and ending.exit_code is not None else None,
         "started_at": started_at,
-        **_figures(measured, result),
+        **figures,
+        "warnings": warnings(figures),
         "result": result,
     }
 
@@ -146,14 +148,16 @@ def physical_memory_bytes() -> int:
 
 def _figures(measured: Measured | None, result: Json | None) -> Json:
     if measured is None:
-        names = ("wall_s", "cpu_s", "peak_rss_bytes", "baseline_rss_bytes", "affinity", "probe", "noise")
-        return dict.fromkeys(names)
+        names = ("wall_s", "cpu_s", "peak_rss_bytes", "baseline_rss_bytes")
+        return dict.fromkeys((*names, "memory", "affinity", "probe", "noise"))
     wall_s, cpu_s = measured.wall_ns / 1e9, _cpu_s(measured)
+    memory = memory_figures(measured.probe.memory, result, _peak_rss(measured))
     return {
         "wall_s": wall_s,
         "cpu_s": cpu_s,
-        "peak_rss_bytes": _peak_rss(measured),
-        "baseline_rss_bytes": _baseline_rss(measured.probe, result),
+        "peak_rss_bytes": memory["peak_bytes"],
+        "baseline_rss_bytes": memory["after_import_bytes"],
+        "memory": memory,
         "affinity": measured.affinity,
         "probe": {
             "samples": measured.probe.samples,
@@ -162,6 +166,12 @@ def _figures(measured: Measured | None, result: Json | None) -> Json:
         },
         "noise": _noise(measured, cpu_s),
     }
+
+
+def warnings(figures: Json) -> list[str]:
+    """What a reader of the figures must know, one sentence each."""
+    found = [leak_warning(figures["memory"]) if figures["memory"] else None]
+    return [warning for warning in found if warning]
 
 
 def _cpu_s(measured: Measured) -> float:
@@ -181,13 +191,6 @@ def _peak_rss(measured: Measured) -> int | None:
     theirs = measured.usage.ru_maxrss if measured.usage else 0
     peak = max(measured.probe.peak_rss_bytes, theirs * unit if theirs > own else 0)
     return peak or None
-
-
-def _baseline_rss(probe: Probe, result: Json | None) -> int | None:
-    with contextlib.suppress(KeyError, TypeError):
-        startup = (result or {})["startup_ns"]
-        return probe.rss_at(int(startup["interpreter"]) + int(startup["import"]))
-    return None
 
 
 def _noise(measured: Measured, cpu_s: float) -> Json:

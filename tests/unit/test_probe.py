@@ -37,7 +37,7 @@ class FakeProc:
         (self.root / "loadavg").write_text(f"0.1 0.2 0.3 1/200 {pid}\n")
 
     def process(
-        self, pid: int, parent: int, *, session: int = 0, cpu=(0, 0, 0, 0), threads=1, rss_pages=0, state="S"
+        self, pid: int, parent: int, *, session: int = 0, cpu=(0, 0, 0, 0), threads=1, rss_pages=1, state="S"
     ) -> None:
         folder = self.root / str(pid)
         folder.mkdir(exist_ok=True)
@@ -118,6 +118,15 @@ def test_zombies_keep_their_time_but_hold_nothing(proc: FakeProc) -> None:
     tree.discover()
     usage = tree.read()
     assert (usage.cpu_user_ns, usage.rss_bytes, usage.processes) == (12 * TICK_NS, 3 * PAGE, 1)
+
+
+def test_a_process_that_is_ending_holds_nothing_and_is_not_counted(proc: FakeProc) -> None:
+    proc.process(10, 1, rss_pages=3)
+    proc.process(11, 10, cpu=(7, 0, 0, 0), rss_pages=0, threads=1, state="R")
+    tree = open_tree(proc, 10)
+    tree.discover()
+    usage = tree.read()
+    assert (usage.cpu_user_ns, usage.rss_bytes, usage.processes) == (7 * TICK_NS, 3 * PAGE, 1)
 
 
 def test_a_tree_of_zombies_is_gone(proc: FakeProc) -> None:
@@ -342,8 +351,8 @@ def test_rates_and_empty_fields(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rss_nearest_to_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     probe, _ = sampled(monkeypatch, [0, 1.0, 2.0], FakeTree())
-    assert [probe.rss_at(round(s * 1e9)) for s in (0, 0.4, 0.6, 2.9)] == [10, 10, 20, 30]
-    assert probe.rss_at(round(3.5e9)) is None
+    assert [probe.memory.nearest(round(s * 1e9)) for s in (0, 0.1, 0.9, 2.1)] == [10, 10, 20, 30]
+    assert probe.memory.nearest(round(2.5e9)) is None
 
 
 def test_readers_fill_their_columns_and_absent_ones_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from rldyno import outcome, trial
 from rldyno.machine import Calibration
+from rldyno.memory import History
 from rldyno.outcome import Ending, Measured
 from rldyno.probe.tree import CpuTimes
 
@@ -24,13 +25,12 @@ GOOD = {
     "train_ns": 10,
     "startup_ns": {"interpreter": 20_000_000, "import": 30_000_000},
     "phases_ns": {},
+    "memory": {"after_import_bytes": 60 * 2**20},
 }
 
 
 def measured(**changes: Any) -> Measured:
-    probe = SimpleNamespace(
-        peak_rss_bytes=100 * 2**20, samples=40, cpu_ns=1_500_000_000, rss_at=lambda time_ns: time_ns
-    )
+    probe = SimpleNamespace(peak_rss_bytes=100 * 2**20, samples=40, cpu_ns=1_500_000_000, memory=History())
     usage = SimpleNamespace(ru_utime=1.0, ru_stime=0.25, ru_maxrss=1)
     fields: dict[str, Any] = {
         "wall_ns": 2_000_000_000,
@@ -90,7 +90,7 @@ def test_figures(tmp_path: Path) -> None:
     assert found["wall_s"] == 2.0
     assert found["cpu_s"] == 1.5  # the probe saw a child that nobody waited for
     assert found["peak_rss_bytes"] == 100 * 2**20
-    assert found["baseline_rss_bytes"] == 50_000_000
+    assert found["baseline_rss_bytes"] == found["memory"]["after_import_bytes"] == 60 * 2**20
     assert found["probe"] == {"samples": 40, "cpu_s": 0.01, "core_percent": 0.5}
     noise = found["noise"]
     assert noise["steal_percent"] == pytest.approx(10.0)

@@ -6,10 +6,10 @@ import contextlib
 import operator
 import sys
 import time
-from array import array
 from collections.abc import Sequence
 from typing import IO
 
+from rldyno.memory import History
 from rldyno.probe.readers import NullReader, Reader, Value
 from rldyno.probe.tree import CpuTimes, Machine, Tree, TreeUsage
 from rldyno_rig.schema import SAMPLE_COLUMNS
@@ -20,8 +20,6 @@ _RARE_NS = 2_000_000_000
 """USS makes the kernel walk the worker's page tables: every 2 s, less often where it would take more than
 1/500 of a core."""
 _RARE_COST = 500
-_REMEMBERED = 12_000
-"""Samples kept in memory to find the resident set after import: ten minutes at 20 Hz."""
 
 # Most samples hold these figures only: written from a template, they cost a third less.
 _QUICK = ("time_ns", *TreeUsage._fields)
@@ -72,12 +70,12 @@ class Probe:
         self.samples = 0
         self.peak_rss_bytes = 0
         self.cpu_ns = 0
+        self.memory = History()
         self._tree = tree or open_tree(pid)
         self._machine = machine or open_machine()
         self._readers = [reader for reader in readers if reader.reason is None]
         self._output = output
         self._spawn_ns = spawn_ns
-        self._times, self._rss = array("q"), array("q")
         self._next_slow = self._next_rare = self._next_flush = 0
         self._cpu_times: CpuTimes | None = None
         output.write(",".join(SAMPLE_COLUMNS) + "\n")
@@ -115,9 +113,7 @@ class Probe:
     def _remember(self, time_ns: int, usage: TreeUsage) -> None:
         self.cpu_ns = usage.cpu_user_ns + usage.cpu_system_ns
         self.peak_rss_bytes = max(self.peak_rss_bytes, usage.rss_bytes)
-        if len(self._times) < _REMEMBERED:
-            self._times.append(time_ns)
-            self._rss.append(usage.rss_bytes)
+        self.memory.add(time_ns, usage.rss_bytes)
 
     def _slow_figures(self) -> dict[str, Value]:
         self.peak_rss_bytes = max(self.peak_rss_bytes, self._tree.peak_rss_bytes() or 0)
@@ -132,14 +128,8 @@ class Probe:
         uss = self._tree.uss_bytes()
         cost = time.monotonic_ns() - now
         self._next_rare = now + max(_RARE_NS, _RARE_COST * cost)
+        self.memory.add_uss(now - self._spawn_ns, uss)
         return uss
-
-    def rss_at(self, time_ns: int) -> int | None:
-        """Resident set in the sample nearest to a time; None if no sample was taken within a second of it."""
-        if not self._times:
-            return None
-        index = min(range(len(self._times)), key=lambda i: abs(self._times[i] - time_ns))
-        return self._rss[index] if abs(self._times[index] - time_ns) <= 1_000_000_000 else None
 
     def pids(self) -> list[int]:
         return self._tree.pids()
