@@ -207,7 +207,7 @@ class _ProofJob:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.directory,
-                env={**os.environ, **chain.variables, **dict.fromkeys(chain.thread_variables, "1")},
+                env={**os.environ, **chain.worker_variables(1)},
                 preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 (one thread only)
             )
 

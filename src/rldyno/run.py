@@ -172,7 +172,7 @@ def trial_json(trial: Trial, interpreter: Interpreter) -> Json:
         **trial.to_json(),
         "interpreter": str(interpreter.path),
         "isolated": interpreter.isolated,
-        "variables": {**chain.variables, **dict.fromkeys(chain.thread_variables, str(trial.cell.cores))},
+        "variables": chain.worker_variables(trial.cell.cores),
     }
 
 

@@ -9,7 +9,7 @@ from packaging.requirements import Requirement
 import rldyno_rig
 from rldyno import toolchains
 from rldyno.errors import Problem
-from rldyno.toolchains.catalogue import catalogue, peers, read_catalogue, toolchain
+from rldyno.toolchains.catalogue import ALLOCATOR_VARIABLES, catalogue, peers, read_catalogue, toolchain
 
 SHIPPED = sorted(path.stem for path in Path(toolchains.__file__).parent.glob("*.toml"))
 BACKENDS = Path(rldyno_rig.__file__).parent / "backends"
@@ -78,6 +78,24 @@ def test_every_requirement_is_pinned_exactly_and_gymnasium_is_there(name: str) -
 def test_thread_pools_follow_the_cores() -> None:
     variables = toolchain("torch").worker_variables(3)
     assert variables["OMP_NUM_THREADS"] == variables["MKL_NUM_THREADS"] == "3"
+
+
+def test_allocators_are_the_same_for_all() -> None:
+    for chain in catalogue().values():
+        assert not [name for name in chain.variables if name.startswith("MALLOC_")], chain.framework
+        assert chain.worker_variables(1).items() >= ALLOCATOR_VARIABLES.items()
+
+
+def test_no_framework_reserves_gpu_memory_that_it_does_not_use() -> None:
+    """torch's caching allocator grows as it is used; the others have to be told."""
+    told = {
+        "jax": ("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),
+        "tensorflow": ("TF_FORCE_GPU_ALLOW_GROWTH", "true"),
+    }
+    on_gpus = {name for name, chain in catalogue().items() if chain.cuda is not None}
+    assert on_gpus == {"torch", *told}
+    for name, (variable, value) in told.items():
+        assert toolchain(name).worker_variables(1)[variable] == value
 
 
 def test_a_users_file_is_added(user_dir: Path) -> None:
