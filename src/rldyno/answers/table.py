@@ -17,11 +17,11 @@ from rldyno.results import ABSENT, FAILED, STALE, VALID, Results
 from rldyno.stats.bootstrap import (
     Estimate,
     Floats,
+    Resampler,
     Sample,
     estimate_of,
     interquartile_mean,
     ratio_estimate,
-    sample,
 )
 from rldyno.stats.censored import TimeToEvent, median_ratio, survival_median
 from rldyno.stats.equivalence import ALPHA, DIFFERENT
@@ -241,13 +241,14 @@ def reached(done: Runs) -> int:
 
 
 def metric_samples(done: Runs, metrics: Iterable[Metric], rng: np.random.Generator) -> dict[str, Sample]:
-    """Metric → its runs, resampled once for all uses; metrics that no run has are left out."""
+    """Metric → its figure over the runs, which are resampled once for all; what no run has is left out."""
     samples = {}
+    resampler = Resampler(rng)
     for metric in metrics:
         values = run_values(done, metric)
         if len(values):
             statistic = survival_median if metric is THRESHOLD else interquartile_mean
-            samples[metric.name] = sample(values, rng, statistic)
+            samples[metric.name] = resampler.sample(values, statistic)
     return samples
 
 

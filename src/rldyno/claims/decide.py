@@ -21,7 +21,7 @@ from rldyno.claims.effects import (
     trend_of,
     verdict_of,
 )
-from rldyno.claims.evidence import Cell, Evidence, admitted, cells, setting_words
+from rldyno.claims.evidence import Cell, Evidence, cells, setting_words
 from rldyno.claims.form import HYPER, Check, Claim
 from rldyno.claims.metrics import METRICS
 from rldyno.claims.missing import few_seeds, lacking, unmeasured
@@ -76,7 +76,7 @@ def ratio_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> C
         if axis not in freed and not (HYPER in freed and axis.startswith(HYPER))
     ]
     sides = [
-        by_setting(cells(evidence, admitted(evidence.rows, check.where, side), check.metric, rng), kept)
+        by_setting(cells(evidence, evidence.admitted(check.where, side), check.metric, rng), kept)
         for side in (check.a, check.b)
     ]
     shown = varying(evidence, [cell for side in sides for group in side.values() for cell in group], *freed)
@@ -96,7 +96,7 @@ def ratio_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> C
 
 def value_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> CheckVerdict:
     """The metric itself, of every contestant and setting that `a` and `where` admit."""
-    found = cells(evidence, admitted(evidence.rows, check.where, check.a), check.metric, rng)
+    found = cells(evidence, evidence.admitted(check.where, check.a), check.metric, rng)
     shown = varying(evidence, found)
     return concluded(
         check,
@@ -116,7 +116,7 @@ def value_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> C
 
 def share_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> CheckVerdict:
     """The share of runs that reached the threshold, all settings together."""
-    rows = admitted(evidence.rows, check.where, check.a)
+    rows = evidence.admitted(check.where, check.a)
     flags = [bool(row["threshold_reached"]) for row in rows if row.get("threshold_reached") is not None]
     if len(flags) < check.seeds:
         return CheckVerdict(check, UNDECIDED, missing=(few_seeds(check.seeds, len(flags)),))
@@ -133,7 +133,7 @@ def trend_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> C
     By a straight line through log metric over log axis.
     """
     axis = check.axis or ""
-    found = cells(evidence, admitted(evidence.rows, check.where, check.a), check.metric, rng)
+    found = cells(evidence, evidence.admitted(check.where, check.a), check.metric, rng)
     kept = [name for name in evidence.axes if name != axis]
     comparisons = []
     for group in by_setting(found, kept).values():
@@ -148,7 +148,7 @@ def trend_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> C
 def same_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> CheckVerdict:
     """The metric's ratio between every two values of the axis, in every setting."""
     axis = check.axis or ""
-    found = cells(evidence, admitted(evidence.rows, check.where, check.a), check.metric, rng)
+    found = cells(evidence, evidence.admitted(check.where, check.a), check.metric, rng)
     kept = [name for name in evidence.axes if name != axis]
     comparisons = [
         ratio_of(
@@ -166,7 +166,7 @@ def depends_check(check: Check, evidence: Evidence, rng: np.random.Generator) ->
     """Whether the best value of `axis` is another one for another value of `over`."""
     axis, over = check.axis or "", check.over or ""
     freed = freed_columns({axis})
-    rows = admitted(evidence.rows, check.where, check.a)
+    rows = evidence.admitted(check.where, check.a)
     kept = [name for name in evidence.axes if name not in freed and not name.startswith(HYPER)]
     winners: dict[tuple[object, ...], dict[object, object]] = {}
     unclear: list[str] = []

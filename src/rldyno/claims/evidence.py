@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rldyno.answers.sampled import from_samples
 from rldyno.answers.table import axis_words
@@ -30,6 +31,27 @@ class Evidence:
     axes: tuple[str, ...]
     """What tells cells apart."""
     has_gpu: bool
+    _codes: dict[str, tuple[list[Any], NDArray[np.intp]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def admitted(self, *selectors: Conditions) -> list[Json]:
+        """The rows that meet all conditions. A column holds a handful of values: each is judged once."""
+        kept = np.ones(len(self.rows), dtype=bool)
+        for selector in selectors:
+            for key, condition in selector.items():
+                values, codes = self._coded(key)
+                kept &= np.array([condition.admits(value) for value in values], dtype=bool)[codes]
+        return [self.rows[index] for index in np.flatnonzero(kept)]
+
+    def _coded(self, key: str) -> tuple[list[Any], NDArray[np.intp]]:
+        """The values of a column, and of each row which of them it has."""
+        if key not in self._codes:
+            column = [row.get(key) for row in self.rows]
+            numbers = {value: index for index, value in enumerate(dict.fromkeys(column))}
+            codes = np.array([numbers[value] for value in column], dtype=np.intp)
+            self._codes[key] = list(numbers), codes
+        return self._codes[key]
 
     @cached_property
     def columns(self) -> dict[str, set[Any]]:
@@ -101,16 +123,6 @@ class Cell:
 
 def statistic_of(values: Floats) -> Callable[[Floats], Floats]:
     return survival_median if values.ndim == 2 else interquartile_mean
-
-
-def admitted(rows: Iterable[Json], *selectors: Conditions) -> list[Json]:
-    kept = list(rows)
-    for selector in selectors:
-        for key, condition in selector.items():
-            # A column of ten thousand rows holds a handful of values: each is judged once.
-            admits = {value: condition.admits(value) for value in {row.get(key) for row in kept}}
-            kept = [row for row in kept if admits[row.get(key)]]
-    return kept
 
 
 def cells(evidence: Evidence, rows: Sequence[Json], metric: str, rng: np.random.Generator) -> list[Cell]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldyno.claims.evidence import Conditions, Evidence, admitted
+from rldyno.claims.evidence import Conditions, Evidence
 from rldyno.claims.form import HYPER, Check, Condition
 from rldyno.claims.metrics import METRICS
 
@@ -36,16 +36,14 @@ def measured(check: Check, evidence: Evidence) -> bool:
     if measure.column is None:
         return True
     column = "threshold_reached" if measure.ends else measure.column
-    return any(row.get(column) is not None for row in admitted(evidence.rows, check.where))
+    return any(row.get(column) is not None for row in evidence.admitted(check.where))
 
 
 def without_rows(selector: Conditions, evidence: Evidence) -> Iterator[str]:
-    if admitted(evidence.rows, selector):
+    if evidence.admitted(selector):
         return
     alone = [
-        (key, condition)
-        for key, condition in selector.items()
-        if not admitted(evidence.rows, {key: condition})
+        (key, condition) for key, condition in selector.items() if not evidence.admitted({key: condition})
     ]
     for key, condition in alone:
         yield lacking_words(key, condition, evidence)
@@ -74,7 +72,7 @@ def lacking_words(key: str, condition: Condition, evidence: Evidence) -> str:
 
 
 def few_levels(check: Check, evidence: Evidence) -> Iterator[str]:
-    rows = [row for side in (check.a, check.b) for row in admitted(evidence.rows, check.where, side)]
+    rows = [row for side in (check.a, check.b) for row in evidence.admitted(check.where, side)]
     for column, wanted in check.levels.items():
         have = {row.get(column) for row in rows} - {None}
         if len(have) < wanted:

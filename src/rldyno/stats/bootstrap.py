@@ -57,11 +57,33 @@ class Sample:
     widen: float = 1.0
 
 
+class Resampler:
+    """Draws runs with replacement, once for each number of runs: several figures of the same runs share it.
+
+    Of groups that are compared each needs a resampler of its own, for their draws to be independent.
+    """
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._draws: dict[int, NDArray[np.intp]] = {}
+
+    def draws(self, n: int) -> NDArray[np.intp]:
+        """[RESAMPLES, n]; every draw is in order, which no statistic minds and sorting is quick with."""
+        if n not in self._draws:
+            drawn = self._rng.integers(0, n, size=(RESAMPLES, n), dtype=np.min_scalar_type(n))
+            self._draws[n] = np.sort(drawn, axis=-1).astype(np.intp)
+        return self._draws[n]
+
+    def sample(self, values: Floats, statistic: Statistic = interquartile_mean) -> Sample:
+        point, n = float(statistic(values)), len(values)
+        if n < 2:
+            return Sample(point, None, n)
+        ordered = values[np.argsort(values if values.ndim == 1 else values[:, 0], kind="stable")]
+        return Sample(point, statistic(ordered[self.draws(n)]), n, narrowness(statistic, n))
+
+
 def sample(values: Floats, rng: np.random.Generator, statistic: Statistic = interquartile_mean) -> Sample:
-    point, n = float(statistic(values)), len(values)
-    if n < 2:
-        return Sample(point, None, n)
-    return Sample(point, resampled(values, rng, statistic), n, narrowness(statistic, n))
+    return Resampler(rng).sample(values, statistic)
 
 
 def estimate_of(runs: Sample) -> Estimate:
@@ -101,8 +123,7 @@ def ratio(
 
 def resampled(values: Floats, rng: np.random.Generator, statistic: Statistic) -> Floats:
     """The statistic of RESAMPLES draws, with replacement, of all runs (the first axis of `values`)."""
-    index = rng.integers(0, len(values), size=(RESAMPLES, len(values)))
-    return statistic(values[index])
+    return statistic(values[Resampler(rng).draws(len(values))])
 
 
 def percentile_interval(
@@ -114,9 +135,10 @@ def percentile_interval(
     """
     tail = NORMAL.cdf(-t_quantile((1 + level) / 2, degrees) * widen)
     # Order statistics instead of interpolation: a resample may be infinite (never reached).
-    ordered = np.sort(resamples)
-    skip = math.floor(tail * len(ordered))
-    return float(ordered[skip]), float(ordered[-1 - skip])
+    skip = math.floor(tail * len(resamples))
+    last = len(resamples) - 1 - skip
+    ordered = np.partition(resamples, (skip, last))
+    return float(ordered[skip]), float(ordered[last])
 
 
 def narrowness(statistic: Statistic, n: int) -> float:

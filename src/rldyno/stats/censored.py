@@ -47,6 +47,13 @@ def stack(times: Floats, reached: NDArray[np.bool_]) -> Floats:
     return np.stack([times.astype(np.float64), reached.astype(np.float64)], axis=-1)
 
 
+def median(values: Floats) -> Floats:
+    """Along the last axis; numpy.median takes twice as long for many small groups."""
+    n = values.shape[-1]
+    ordered = np.sort(values, axis=-1)
+    return np.asarray((ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2)
+
+
 def survival_median(runs: Floats) -> Floats:
     """Kaplan–Meier median of `[..., run, (time, reached)]`: the time by which half have seen the event.
 
@@ -55,7 +62,7 @@ def survival_median(runs: Floats) -> Floats:
     """
     times, events = runs[..., 0], runs[..., 1] > 0
     if events.all():
-        return np.asarray(np.median(times, axis=-1))
+        return median(times)
     # At equal times the event comes first.
     order = np.lexsort((~events, times), axis=-1)
     times, events = np.take_along_axis(times, order, -1), np.take_along_axis(events, order, -1)
