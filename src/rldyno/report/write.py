@@ -7,6 +7,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,10 @@ def write_report(directory: Path, path: Path | None = None) -> Path:
 
 
 def render(results: Results) -> str:
-    content = gather(results)
+    with ThreadPoolExecutor(1) as aside:
+        # It takes more than a second, during which another core can gather.
+        bundled = aside.submit(javascript_bundle)
+        content = gather(results)
     groups = content.groups
     theme = html_theme(content.styles)
     scopes = {scope.id: scope.charts for scope in content.scopes}
@@ -56,7 +60,7 @@ def render(results: Results) -> str:
         },
         "scopes": scopes,
     }
-    bundle, script = javascript_bundle(), read("script.js")
+    bundle, script = bundled.result(), read("script.js")
     return (
         environment()
         .get_template("report.html.j2")
