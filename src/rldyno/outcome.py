@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from rldyno import records
 from rldyno.errors import Problem
 from rldyno.memory import leak_warning, memory_figures
+from rldyno.noise import Surroundings, noise_figures
 from rldyno.records import Json
 from rldyno_rig import schema
 
 if TYPE_CHECKING:
-    from rldyno.machine import Calibration
     from rldyno.probe import Probe
     from rldyno.probe.tree import CpuTimes
 
@@ -49,7 +49,7 @@ class Measured:
     usage: resource.struct_rusage | None
     probe: Probe
     probe_cpu_s: float
-    calibration: Calibration
+    surroundings: Surroundings
     cpu_times: tuple[CpuTimes, CpuTimes] | None = None
     """Of the worker's CPUs, before and after."""
     out_of_memory: bool = False
@@ -164,7 +164,7 @@ def _figures(measured: Measured | None, result: Json | None) -> Json:
             "cpu_s": measured.probe_cpu_s,
             "core_percent": 100.0 * measured.probe_cpu_s / wall_s if wall_s > 0 else None,
         },
-        "noise": _noise(measured, cpu_s),
+        "noise": noise_figures(measured.surroundings, measured.cpu_times, cpu_s),
     }
 
 
@@ -191,23 +191,3 @@ def _peak_rss(measured: Measured) -> int | None:
     theirs = measured.usage.ru_maxrss if measured.usage else 0
     peak = max(measured.probe.peak_rss_bytes, theirs * unit if theirs > own else 0)
     return peak or None
-
-
-def _noise(measured: Measured, cpu_s: float) -> Json:
-    """Percentages are of the time of the worker's CPUs. score: the share of it that others may have taken."""
-    spread = measured.calibration.spread
-    foreign = steal = None
-    if measured.cpu_times:
-        before, after = measured.cpu_times
-        total = after.total_s - before.total_s
-        if total > 0:
-            foreign = 100.0 * max(0.0, after.busy_s - before.busy_s - cpu_s) / total
-            if before.steal_s is not None and after.steal_s is not None:
-                steal = 100.0 * (after.steal_s - before.steal_s) / total
-    return {
-        "calibration_ns": measured.calibration.median_ns,
-        "calibration_spread": spread,
-        "steal_percent": steal,
-        "foreign_cpu_percent": foreign,
-        "score": spread + ((foreign or 0.0) + (steal or 0.0)) / 100.0,
-    }

@@ -22,7 +22,8 @@ import rldyno_rig
 from rldyno import records
 from rldyno.errors import Problem
 from rldyno.launch.children import EndWatch, die_with_parent, kill_all, signal_group
-from rldyno.machine import Calibration, calibrate
+from rldyno.machine import calibrate, host_sha256
+from rldyno.noise import Surroundings, best_calibration, frequency_mhz
 from rldyno.outcome import Ending, Measured, make_outcome
 from rldyno.probe import Probe
 from rldyno.probe.probe import open_machine
@@ -84,7 +85,7 @@ def _done_outcome(trial_dir: Path) -> Json | None:
 def _attempt(trial_dir: Path, trial: Json, cpus: tuple[int, ...] | None, probe_cpu: int | None) -> Json:
     attempt = records.put_aside(trial_dir)
     pin(cpus)
-    calibration = calibrate()
+    before_it = _surroundings(trial_dir, cpus)
     machine = open_machine()
     kills, before = machine.oom_kills(), machine.cpu_times(cpus)
     with stop_signals() as stop:
@@ -97,7 +98,7 @@ def _attempt(trial_dir: Path, trial: Json, cpus: tuple[int, ...] | None, probe_c
             outcome = make_outcome(trial, attempt, Ending("absent", _cannot_start(trial, error)), started_at)
         else:
             pin(None if probe_cpu is None else (probe_cpu,))
-            ending, measured = _watch(worker, trial, stop, calibration)
+            ending, measured = _watch(worker, trial, stop, before_it)
             measured.cpu_times = before, machine.cpu_times(cpus)
             measured.out_of_memory = kills is not None and kills != machine.oom_kills()
             measured.affinity = {
@@ -107,6 +108,14 @@ def _attempt(trial_dir: Path, trial: Json, cpus: tuple[int, ...] | None, probe_c
             outcome = make_outcome(trial, attempt, ending, started_at, measured, trial_dir)
     records.write_json(trial_dir / schema.OUTCOME_FILE, outcome)
     return outcome
+
+
+def _surroundings(trial_dir: Path, cpus: tuple[int, ...] | None) -> Surroundings:
+    """Of the CPUs that this process is pinned to."""
+    host = host_sha256()
+    best = best_calibration(trial_dir, host)
+    calibration = calibrate()
+    return Surroundings(host, calibration, best, frequency_mhz(cpus))
 
 
 def pin(cpus: tuple[int, ...] | None) -> None:
@@ -213,7 +222,9 @@ class Worker:
             watch.wait(1.0)
 
 
-def _watch(worker: Worker, trial: Json, stop: StopFlag, calibration: Calibration) -> tuple[Ending, Measured]:
+def _watch(
+    worker: Worker, trial: Json, stop: StopFlag, surroundings: Surroundings
+) -> tuple[Ending, Measured]:
     """Sample until the worker ends or must be ended. Whatever happens here, no process is left behind."""
     watch = EndWatch()
     watch.add(worker.pid)
@@ -236,7 +247,7 @@ def _watch(worker: Worker, trial: Json, stop: StopFlag, calibration: Calibration
         usage=worker.usage,
         probe=probe,
         probe_cpu_s=time.process_time() - cpu_before,
-        calibration=calibration,
+        surroundings=surroundings,
     )
 
 

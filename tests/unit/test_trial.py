@@ -15,6 +15,7 @@ import pytest
 from rldyno import outcome, trial
 from rldyno.machine import Calibration
 from rldyno.memory import History
+from rldyno.noise import Surroundings
 from rldyno.outcome import Ending, Measured
 from rldyno.probe.tree import CpuTimes
 
@@ -37,7 +38,7 @@ def measured(**changes: Any) -> Measured:
         "usage": usage,
         "probe": probe,
         "probe_cpu_s": 0.01,
-        "calibration": Calibration(1000, 0.05),
+        "surroundings": Surroundings("host", Calibration(1000, 0.05), 800, None),
         "cpu_times": (CpuTimes(10.0, 100.0, 1.0), CpuTimes(12.0, 104.0, 1.4)),
     }
     return Measured(**{**fields, **changes})
@@ -95,7 +96,9 @@ def test_figures(tmp_path: Path) -> None:
     noise = found["noise"]
     assert noise["steal_percent"] == pytest.approx(10.0)
     assert noise["foreign_cpu_percent"] == pytest.approx(12.5)  # 2 s busy − 1.5 s of ours, of 4 s
-    assert noise["score"] == pytest.approx(0.05 + 0.10 + 0.125)
+    assert noise["calibration_slowdown"] == pytest.approx(0.25)
+    assert noise["score"] == pytest.approx(0.05 + 0.25 + 0.10 + 0.125)
+    assert noise["reasons"].keys() == {"frequency_mhz"}
 
 
 def test_kernel_peak_counts_only_above_the_runners_own(tmp_path: Path) -> None:
