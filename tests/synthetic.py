@@ -61,6 +61,8 @@ class Shape:
     algorithms: Sequence[str] = ("dqn", "ppo")
     environments: Sequence[str] = ("CartPole-v1",)
     cores: Sequence[int] = (1,)
+    devices: Sequence[str] = ("cpu",)
+    workers: Sequence[int] = (1,)
     seeds: int = 3
     hyper: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     steps: int = 30_000
@@ -83,12 +85,12 @@ def write_results(directory: Path, shape: Shape | None = None, seed: int = 0) ->
         f"environments = {json.dumps(list(shape.environments))}\nseeds = {shape.seeds}\n"
     )
     asked = [
-        trial_json(contestant, algorithm, environment, cores, trial_seed, values, shape)
-        for trial_seed, algorithm, environment, cores, values, contestant in product(
+        trial_json(contestant, algorithm, environment, place, trial_seed, values, shape)
+        for trial_seed, algorithm, environment, place, values, contestant in product(
             range(shape.seeds),
             shape.algorithms,
             shape.environments,
-            shape.cores,
+            list(product(shape.devices, shape.cores, shape.workers)),
             settings(shape.hyper),
             shape.contestants,
         )
@@ -100,8 +102,8 @@ def write_results(directory: Path, shape: Shape | None = None, seed: int = 0) ->
         write_json(home / schema.TRIAL_FILE, trial)
         if index < len(asked) - shape.pending:
             write_trial(home, trial, by_name[trial["contestant"]], rng, shape)
-    for contestant, algorithm in product(shape.contestants, shape.algorithms):
-        write_certificate(directory, contestant, algorithm)
+    for contestant, algorithm, device in product(shape.contestants, shape.algorithms, shape.devices):
+        write_certificate(directory, contestant, algorithm, device)
     write_json(directory / "manifest.json", manifest_json(asked))
     return directory
 
@@ -131,13 +133,15 @@ def trial_json(
     contestant: Contestant,
     algorithm: str,
     environment: str,
-    cores: int,
+    place: tuple[str, int, int],
     seed: int,
     values: dict[str, Any],
     shape: Shape,
 ) -> dict[str, Any]:
+    device, cores, workers = place
     numbers = hyper.to_json(hyper.defaults(algorithm, environment)) | values
     slug = f"{contestant.name.replace(':', '-')}.{algorithm}.{environment.replace('/', '_')}.c{cores}"
+    slug += ("" if device == "cpu" else f".{device}") + ("" if workers == 1 else f".w{workers}")
     slug += "".join(f".{name}{value}" for name, value in values.items())
     return {
         "schema": schema.SCHEMA_VERSION,
@@ -148,9 +152,9 @@ def trial_json(
         "algorithm": algorithm,
         "environment": environment,
         "max_episode_steps": None,
-        "device": "cpu",
+        "device": device,
         "cores": cores,
-        "workers": 1,
+        "workers": workers,
         "dtype": "float32",
         "division": "closed",
         "seed": seed,
@@ -186,7 +190,7 @@ def facts_json(contestant: Contestant) -> dict[str, Any]:
     }
 
 
-def write_certificate(directory: Path, contestant: Contestant, algorithm: str) -> None:
+def write_certificate(directory: Path, contestant: Contestant, algorithm: str, device: str) -> None:
     if contestant.certificate == "absent":
         return
     failed = contestant.certificate == "failed"
@@ -203,7 +207,7 @@ def write_certificate(directory: Path, contestant: Contestant, algorithm: str) -
         "contestant": contestant.name,
         "algorithm": algorithm,
         "network": "mlp",
-        "device": "cpu",
+        "device": device,
         "mode": contestant.name.split(":")[1],
         "passed": not failed,
         "backend_sha256": "0" * 64 if contestant.certificate == "stale" else facts["backend_sha256"],
@@ -221,7 +225,7 @@ def write_certificate(directory: Path, contestant: Contestant, algorithm: str) -
         ],
         "made_at": "2026-01-02T03:04:05+00:00",
     }
-    name = f"{contestant.name.replace(':', '-')}-{algorithm}-mlp-cpu.json"
+    name = f"{contestant.name.replace(':', '-')}-{algorithm}-mlp-{device}.json"
     write_json(directory / "certificates" / name, certificate)
 
 
@@ -245,7 +249,7 @@ def write_trial(
     phases = np.array([0.12, 0.22, 0.08, 0.05, 0.43, 0.06, 0.04]) * rng.lognormal(0, 0.05, 7)
     phases = phases / phases.sum() * train_s
     write_progress(home, speed, start_s, end_s, phases)
-    write_samples(home, contestant, start_s, end_s, rng, shape.sample_hz)
+    write_samples(home, trial, contestant, start_s, end_s, rng)
     reason = "return" if reached else "steps"
     result = {
         "reason": reason,
@@ -368,14 +372,50 @@ def write_progress(home: Path, speed: float, start_s: float, end_s: float, phase
     write_csv(home / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS, rows)
 
 
+SAMPLE = {
+    "time_ns": "{time}",
+    "cpu_user_ns": "{cpu}",
+    "cpu_system_ns": "{system}",
+    "rss_bytes": "{rss}",
+    "processes": "1",
+    "threads": "3",
+    "machine_cpu_percent": "51.0",
+    "machine_memory_percent": "20.0",
+}
+GPU_SAMPLE = {
+    "gpu_percent": "{gpu:.1f}",
+    "gpu_memory_bytes": "700000000",
+    "gpu_power_w": "{power:.1f}",
+    "energy_joules": "{energy:.2f}",
+}
+
+
 def write_samples(
-    home: Path, contestant: Contestant, start_s: float, end_s: float, rng: np.random.Generator, hz: float
+    home: Path,
+    trial: dict[str, Any],
+    contestant: Contestant,
+    start_s: float,
+    end_s: float,
+    rng: np.random.Generator,
 ) -> None:
+    hz = trial["sample_hz"]
+    known = SAMPLE | (GPU_SAMPLE if trial["device"] != "cpu" else {})
+    line = ",".join(known.get(name, "") for name in schema.SAMPLE_COLUMNS)
     rows = []
     for moment in np.arange(1 / hz, end_s, 1 / hz):
         rss = int(1e6 * contestant.rss_mb * (0.7 + 0.3 * min(1, moment / start_s / 2)) * rng.normal(1, 0.002))
-        cpu = nanoseconds(0.97 * moment)
-        rows.append(f"{nanoseconds(moment)},{cpu},{nanoseconds(0.01 * moment)},,{rss},,1,3,51.0,20.0,,,,")
+        training = moment > start_s
+        rows.append(
+            line.format(
+                time=nanoseconds(moment),
+                cpu=nanoseconds(0.97 * moment),
+                system=nanoseconds(0.01 * moment),
+                rss=rss,
+                gpu=35.0 if training else 0.0,
+                power=180.0 if training else 75.0,
+                energy=75 * min(moment, start_s) + 180 * max(0.0, moment - start_s),
+            )
+        )
     write_csv(home / schema.SAMPLES_FILE, schema.SAMPLE_COLUMNS, rows)
 
 
