@@ -11,6 +11,7 @@ from rldyno.commands.claims import claims
 from rldyno.commands.compare import compare
 from rldyno.commands.doctor import doctor
 from rldyno.commands.export import export
+from rldyno.commands.limits import limits
 from rldyno.commands.nets import nets
 from rldyno.commands.plan import plan
 from rldyno.commands.report import report
@@ -41,6 +42,7 @@ app.command()(claims)
 app.command()(compare)
 app.command()(export)
 app.command()(trial)
+app.command()(limits)
 app.add_typer(nets, name="nets")
 
 

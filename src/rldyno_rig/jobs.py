@@ -7,7 +7,7 @@ from typing import List
 
 
 def run(arguments: List[str], started_ns: int) -> int:
-    """`train DIR`, `prove DIR` or `time DIR`; the exit code of the process."""
+    """`train DIR`, `prove DIR`, `time DIR`, `limits DIR` or `usability DIR`; the exit code of the process."""
     job, directory = arguments[0], Path(arguments[1])
     if job == "train":
         from rldyno_rig.training import train
@@ -21,4 +21,12 @@ def run(arguments: List[str], started_ns: int) -> int:
         from rldyno_rig.timing import serve
 
         return serve(directory)
+    if job == "limits":
+        from rldyno_rig.limits import find
+
+        return find(directory)
+    if job == "usability":
+        from rldyno_rig.usability.job import answer
+
+        return answer(directory, started_ns)
     raise SystemExit("unknown job {!r}".format(job))

@@ -258,19 +258,14 @@ def test_a_wrong_option_is_one_clear_problem(options: list[str], message: str):
 
 
 def test_utilisation_is_the_mean_of_settled_readings(monkeypatch: pytest.MonkeyPatch):
-    class Reader:
-        reason = None
-
-        def read(self, pids: object) -> dict[str, float]:
-            return {"gpu_percent": 40.0}
-
-        def close(self) -> None: ...
-
     monkeypatch.setattr("rldyno.nets.utilisation.PERIOD_S", 0.001)
     monkeypatch.setattr("rldyno.nets.utilisation.SETTLE_S", 0.01)
-    with Utilisation(Reader(), [1]) as busy:
+    with Utilisation(lambda: 40.0) as busy:
         busy._stop.wait(0.05)
     assert busy.percent == 40.0
+    with Utilisation(None) as idle:
+        pass
+    assert idle.percent is None
 
 
 def test_it_runs_without_the_heavy_packages():

@@ -21,9 +21,8 @@ from rldyno.launch.cpus import available_cpus, place
 from rldyno.machine import machine_facts
 from rldyno.manifest import git_revision
 from rldyno.nets.timer import Timer, TimerGone
-from rldyno.nets.utilisation import Utilisation, open_reader
+from rldyno.nets.utilisation import Meter, Utilisation, open_meter
 from rldyno.nets.work import Asked, Net, time_job
-from rldyno.probe.readers import Reader
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter, resolve
 from rldyno.trial import pin
@@ -42,8 +41,8 @@ def run(asked: Asked, path: Path, say: Say, overrides: Mapping[str, Path] | None
     available = available_cpus()
     probe_cpu, pool = place(available, asked.cores)
     cpus = None if pool is None else pool[: asked.cores]
-    reader = open_reader(asked.device)
-    record = new_record(asked, cpus, reader)
+    meter, no_meter = open_meter(asked.device)
+    record = new_record(asked, cpus, no_meter)
     interpreters = find_interpreters(asked, overrides, record, say)
     shuffle = random.Random(SHUFFLE_SEED)
     pin(None if probe_cpu is None else (probe_cpu,))
@@ -54,17 +53,16 @@ def run(asked: Asked, path: Path, say: Say, overrides: Mapping[str, Path] | None
                     if not timers:
                         break
                     say(f"{net.name}: round {number} of {asked.rounds}, {len(timers)} contestants")
-                    one_round(number, asked, net, timers, reader, shuffle, record, say)
+                    one_round(number, asked, net, timers, meter, shuffle, record, say)
                     records.write_json(path, record)
         record["complete"] = True
     finally:
         pin(available)
-        reader.close()
         records.write_json(path, record)
     return record
 
 
-def new_record(asked: Asked, cpus: Sequence[int] | None, reader: Reader) -> Json:
+def new_record(asked: Asked, cpus: Sequence[int] | None, no_meter: str | None) -> Json:
     return {
         "schema": NETS_SCHEMA,
         "rldyno": rldyno.__version__,
@@ -75,7 +73,7 @@ def new_record(asked: Asked, cpus: Sequence[int] | None, reader: Reader) -> Json
         "cpus": None if cpus is None else list(cpus),
         "python": platform.python_version(),
         "machine": machine_facts(),
-        "gpu_percent_reason": reader.reason,
+        "gpu_percent_reason": no_meter,
         "limits": None,
         "workers": [],
         "absent": [],
@@ -177,7 +175,7 @@ def one_round(
     asked: Asked,
     net: Net,
     timers: dict[str, Timer],
-    reader: Reader,
+    meter: Meter | None,
     shuffle: random.Random,
     record: Json,
     say: Say,
@@ -190,7 +188,7 @@ def one_round(
                 continue
             timer = timers[contestant]
             try:
-                with Utilisation(reader, [timer.pid]) as busy:
+                with Utilisation(meter) as busy:
                     answer = timer.ask(request)
             except TimerGone as gone:
                 timers.pop(contestant).close()

@@ -59,10 +59,6 @@ class Timer:
                 preexec_fn=die_with_parent(signal.SIGKILL, cpus),  # noqa: PLW1509 (one thread only)
             )
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def ready(self, timeout_s: float = START_TIMEOUT_S) -> Json:
         """Wait until it is built and warm; what it says about itself."""
         said = self._read(timeout_s)

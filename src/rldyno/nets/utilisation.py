@@ -2,51 +2,64 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import threading
 import time
-from collections.abc import Sequence
-
-from rldyno.probe.readers import NullReader, Reader
+from collections.abc import Callable
 
 PERIOD_S = 0.05
 SETTLE_S = 0.25
 """NVML's figure is a mean over the last sixth of a second: earlier readings speak of what ran before."""
 
+Meter = Callable[[], float | None]
+"""The device's utilisation now, in percent."""
+
+
+def open_meter(device: str) -> tuple[Meter | None, str | None]:
+    """(a meter of the first GPU that workers see, or None; why there is none)."""
+    if device == "cpu":
+        return None, "the network runs on the CPU"
+    from rldyno.probe.nvml import Device, start_nvml, visible_devices
+
+    nvml, reason = start_nvml()
+    if nvml is None:
+        return None, reason
+    visible = visible_devices(nvml, os.environ)
+    if not visible:
+        return None, "NVML lists no GPU that workers may use"
+    index, handle = visible[0]
+    gpu = Device(nvml, handle, index)
+    return lambda: gpu.get("percent"), gpu.reasons.get("percent")
+
 
 class Utilisation:
-    """`with Utilisation(reader, pids) as busy: …`, then `busy.percent`: the mean, None if not measured."""
+    """`with Utilisation(meter) as busy: …`, then `busy.percent`: the mean, None if not measured."""
 
-    def __init__(self, reader: Reader, pids: Sequence[int]) -> None:
-        self._reader = reader
-        self._pids = pids
+    def __init__(self, meter: Meter | None) -> None:
+        self._meter = meter
         self._stop = threading.Event()
         self._seen: list[float] = []
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Utilisation:
-        if self._reader.reason is None:
+        if self._meter is not None:
+            self._thread = threading.Thread(target=self._watch, args=(self._meter,), daemon=True)
             self._thread.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._stop.set()
-        if self._thread.ident is not None:
+        if self._thread is not None:
             self._thread.join()
 
     @property
     def percent(self) -> float | None:
         return statistics.fmean(self._seen) if self._seen else None
 
-    def _watch(self) -> None:
+    def _watch(self, meter: Meter) -> None:
         settled = time.monotonic() + SETTLE_S
         while not self._stop.wait(PERIOD_S):
-            percent = self._reader.read(self._pids).get("gpu_percent")
+            percent = meter()
             if percent is not None and time.monotonic() >= settled:
-                self._seen.append(float(percent))
-
-
-def open_reader(device: str) -> Reader:
-    if device == "cpu":
-        return NullReader("the network runs on the CPU")
-    return NullReader("no reader of GPU figures")
+                self._seen.append(percent)

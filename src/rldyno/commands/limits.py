@@ -1,0 +1,69 @@
+"""`rldyno limits`: what this machine can do at best."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+
+def limits(
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    cores: Annotated[
+        int | None, typer.Option(min=1, help="CPU cores. Default: one, and all of this machine.")
+    ] = None,
+    environment: Annotated[
+        list[str] | None, typer.Option(help="Environments to step without an agent; repeatable.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Measure again what was measured before.")] = False,
+    toolchain: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework.")
+    ] = None,
+) -> None:
+    """Peak matrix product, copy bandwidth and environment steps per second: measured once and kept."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from rldyno.errors import Problem
+    from rldyno.limits.measure import environment_rates, limits_of
+    from rldyno.machine import usable_cores
+    from rldyno.toolchains.resolve import parse_overrides
+
+    if device not in ("cpu", "cuda"):
+        raise Problem(f"unknown device {device}", fix="choose from: cpu, cuda")
+    overrides = parse_overrides(toolchain or [])
+    counts = [cores] if cores else sorted({1, usable_cores()}) if device == "cpu" else [1]
+    console = Console(highlight=False)
+    shown = Table(title=f"limits of this machine, {device}", title_justify="left")
+    shown.add_column("Limit")
+    found = [limits_of(device, count, overrides, again) for count in counts]
+    for one in found:
+        shown.add_column(f"{one['cores']} core{'s' if one['cores'] != 1 else ''}", justify="right")
+    for dtype in dict.fromkeys(dtype for one in found for dtype in one["flops_per_s"]):
+        figures = (_scaled(one["flops_per_s"].get(dtype), 1e9, "GFLOP/s") for one in found)
+        shown.add_row(f"matrix product, {dtype}", *figures)
+    for name, words in (("copy_bytes_per_s", "copy"), ("transfer_bytes_per_s", "host to device, pinned")):
+        shown.add_row(words, *(_scaled(one[name], 1e9, "GB/s") for one in found))
+    asked = [
+        {"environment": name, "environments": 1, "max_episode_steps": None}
+        for name in environment or ["CartPole-v1"]
+    ]
+    for rate in environment_rates(asked, overrides, again):
+        cell = _scaled(rate["steps_per_s"], 1.0, "steps/s")
+        shown.add_row(f"{rate['environment']} alone, one core", cell, *["–"] * (len(found) - 1))
+    console.print(shown)
+    for line in _reasons(found):
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def _scaled(value: float | None, scale: float, unit: str) -> str:
+    return "–" if value is None else f"{value / scale:,.3g} {unit}" if scale > 1 else f"{value:,.0f} {unit}"
+
+
+def _reasons(found: list[dict[str, Any]]) -> list[str]:
+    reasons = {name: why for one in found for name, why in one["reasons"].items()}
+    by = ", ".join(dict.fromkeys(str(one["by"]) for one in found if one["by"]))
+    return [
+        *([f"measured with {by} on {found[0]['name']}"] if by else []),
+        *(f"{name}: not measured: {why}" for name, why in reasons.items()),
+    ]

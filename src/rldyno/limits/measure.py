@@ -1,0 +1,164 @@
+"""Measure the limits of this machine, once: they are kept in the cache, by machine, device and cores."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import rldyno_rig
+from rldyno import records
+from rldyno.config import cache_dir
+from rldyno.errors import Problem
+from rldyno.launch.children import die_with_parent
+from rldyno.launch.cpus import available_cpus, place
+from rldyno.machine import cpu_model, gpus, host_sha256
+from rldyno.toolchains.catalogue import COMMON_THREAD_VARIABLES, toolchain
+from rldyno.toolchains.resolve import Interpreter, resolve
+from rldyno_rig.limits import FOUND_FILE, JOB_FILE
+
+Json = dict[str, Any]
+
+LIMITS_SCHEMA = 1
+TIMEOUT_S = 180.0
+DEVICE_FRAMEWORKS = ("torch", "jax")
+"""Which may speak for a GPU, in this order."""
+ON_CPU = "the data is in the CPU's memory already"
+
+
+def limits_of(
+    device: str, cores: int, overrides: Mapping[str, Path] | None = None, again: bool = False
+) -> Json:
+    """From the cache, or measured now and kept. What could not be measured is None, with a reason."""
+    path = _path(device, cores)
+    if path.exists() and not again:
+        return records.read_json(path)
+    found = _cpu(cores) if device == "cpu" else _accelerator(cores, overrides)
+    if found["copy_bytes_per_s"] is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        records.write_json(path, found)
+    return found
+
+
+def environment_rates(
+    wanted: Iterable[Json], overrides: Mapping[str, Path] | None = None, again: bool = False
+) -> list[Json]:
+    """`environment`, `environments`, `max_episode_steps` of each, with `steps_per_s` without an agent.
+
+    From the cache, or measured now by the rig in the numpy toolchain; None with a `reason` without one.
+    """
+    path = cache_dir() / "limits" / f"environments-{host_sha256()}.json"
+    kept: Json = records.read_json(path) if path.exists() and not again else {}
+    asked = list(wanted)
+    missing = [one for one in asked if _environment_key(one) not in kept]
+    reason = None
+    if missing:
+        try:
+            job = {"what": "environments", "environments": missing}
+            found = run_job(job, resolve("numpy", overrides), 1)
+        except Problem as problem:
+            reason = problem.message
+        else:
+            kept |= {_environment_key(one): one for one in found}
+            path.parent.mkdir(parents=True, exist_ok=True)
+            records.write_json(path, kept)
+    return [kept.get(_environment_key(one), {**one, "steps_per_s": None, "reason": reason}) for one in asked]
+
+
+def run_job(job: Json, interpreter: Interpreter, cores: int) -> Any:
+    """What the rig's `limits` job found, in a process on `cores` CPUs."""
+    chain = toolchain(interpreter.framework)
+    rig = str(Path(rldyno_rig.__file__).parent)
+    isolation = ["-I"] if interpreter.isolated else []
+    with tempfile.TemporaryDirectory(prefix="rldyno-limits-") as name:
+        records.write_json(Path(name) / JOB_FILE, job)
+        command = [str(interpreter.path), *isolation, rig, "limits", name]
+        _run(command, chain.worker_variables(cores), cores, f"the limits job in {interpreter.framework}")
+        return json.loads((Path(name) / FOUND_FILE).read_text(encoding="utf-8"))
+
+
+def _cpu(cores: int) -> Json:
+    command = [sys.executable, "-m", "rldyno.limits.host", str(cores)]
+    said = _run(command, dict.fromkeys(COMMON_THREAD_VARIABLES, str(cores)), cores, "measuring the CPU")
+    return {
+        **_about("cpu", cores),
+        "name": cpu_model(),
+        "by": f"numpy {np.__version__}",
+        **json.loads(said),
+        "transfer_bytes_per_s": None,
+        "reasons": {"transfer_bytes_per_s": ON_CPU},
+    }
+
+
+def _accelerator(cores: int, overrides: Mapping[str, Path] | None) -> Json:
+    reasons = []
+    for framework in DEVICE_FRAMEWORKS:
+        try:
+            interpreter = resolve(framework, overrides)
+            found = run_job({"what": "device", "framework": framework}, interpreter, cores)
+        except Problem as problem:
+            reasons.append(problem.message)
+        else:
+            by = f"{framework} {interpreter.versions.get(framework, '')}".strip()
+            return {**_about("cuda", cores), "by": by, **found}
+    why = "; ".join(reasons)
+    names = ("flops_per_s", "copy_bytes_per_s", "transfer_bytes_per_s")
+    return {
+        **_about("cuda", cores),
+        "name": None,
+        "by": None,
+        "flops_per_s": {},
+        "copy_bytes_per_s": None,
+        "transfer_bytes_per_s": None,
+        "reasons": dict.fromkeys(names, why),
+    }
+
+
+def _about(device: str, cores: int) -> Json:
+    return {
+        "schema": LIMITS_SCHEMA,
+        "made_at": records.now_iso(),
+        "host_sha256": host_sha256(),
+        "device": device,
+        "cores": cores,
+    }
+
+
+def _run(command: Sequence[str], variables: Mapping[str, str], cores: int, what: str) -> str:
+    """Standard output of a process that lives no longer than this one; a Problem with its last line."""
+    _, pool = place(available_cpus(), cores)
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **variables},
+            timeout=TIMEOUT_S,
+            preexec_fn=die_with_parent(signal.SIGKILL, None if pool is None else pool[:cores]),
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Problem(f"{what} failed: {error}", fix="rldyno doctor", code=1) from error
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["it said nothing"]
+        raise Problem(f"{what} failed: {lines[-1][:300]}", fix="rldyno doctor", code=1)
+    return str(done.stdout)
+
+
+def _path(device: str, cores: int) -> Path:
+    accelerators = "" if device == "cpu" else "-".join(gpu["name"] for gpu in gpus()[0])
+    words = re.sub(r"[^A-Za-z0-9]+", "-", f"{device}-{accelerators}").strip("-").lower()
+    return cache_dir() / "limits" / f"{words}-{cores}-{host_sha256()}-v{LIMITS_SCHEMA}.json"
+
+
+def _environment_key(asked: Json) -> str:
+    return f"{asked['environment']} x{asked['environments']} limit {asked['max_episode_steps']}"
