@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -44,6 +45,7 @@ def fake_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(measure, "start", start)
     monkeypatch.setattr(measure, "resolve", resolved)
+    monkeypatch.setattr(measure, "machine_limits", lambda asked, overrides, say: None)
     monkeypatch.setattr(
         measure,
         "worker_facts",
@@ -154,13 +156,20 @@ def made(contestant: str, walls: list[int], kind: Kind, gpu: float | None = None
 
 def record_of(*measurements: dict[str, object], algorithm: str = "classifier") -> dict[str, object]:
     return {
-        "asked": {"algorithm": algorithm, "device": "cuda", "cores": 2, "dtype": "float32"},
+        "asked": {
+            "algorithm": algorithm,
+            "device": "cuda",
+            "cores": 2,
+            "dtype": "float32",
+            "nets": [dataclasses.asdict(net_named(name)) for name in ("small", "mlp64")],
+        },
         "machine": {"cpu": "a CPU", "gpus": [{"name": "a GPU"}]},
         "measurements": list(measurements),
         "absent": [],
         "workers": [{"contestant": "jax:jit", "certificate": "absent"}],
         "gpu_percent_reason": None,
         "complete": True,
+        "limits": None,
     }
 
 
@@ -172,8 +181,17 @@ def test_ratios_are_taken_within_a_round():
     record = record_of(
         made("torch:eager", [20_000, 40_000, 200_000], SMALL_ACT, 50.0),
         made("jax:jit", [10_000, 20_000, 100_000], SMALL_ACT),
+        algorithm="dqn",
     )
-    fastest, other = figures(record, {SMALL_ACT: (5e-7, "arithmetic")})
+    record["limits"] = {
+        "device": "cuda",
+        "cores": 2,
+        "flops_per_s": {"float32": 1e30},
+        "copy_bytes_per_s": 1e30,
+        "transfer_bytes_per_s": 16 * 4 * 84 * 84 / 5e-7,
+    }
+    fastest, other = figures(record)
+    assert fastest.floor == (5e-7, "transfer")
     assert (fastest.contestant, fastest.fastest, fastest.ratio.point) == ("jax:jit", True, 1.0)
     assert (other.ratio.point, other.ratio.low, other.ratio.high) == (2.0, 2.0, 2.0)
     assert other.seconds.low < other.seconds.point < other.seconds.high  # type: ignore[operator]

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rldyno.nets.work import PAPER_CALLS, PAPER_ROWS
+from rldyno.limits.floor import Floor, Limits, floor
+from rldyno.nets.work import PAPER_CALLS, PAPER_ROWS, RESIDENT, Net, spec_of
 from rldyno.stats.bootstrap import Estimate, bootstrap
 
 Json = dict[str, Any]
@@ -41,14 +42,12 @@ class Figure:
     spread: tuple[float, float] | None
     """10th and 90th percentile of single calls, in seconds, median over rounds; None where not measured."""
     gpu_percent: float | None
-    limit_seconds: float | None
-    """The floor of one call on this machine."""
-    bound: str | None
-    """What sets the floor."""
+    floor: Floor | None
+    """The least time of one call on this machine; None where its limits were not measured."""
 
     @property
     def multiple(self) -> float | None:
-        return None if self.limit_seconds is None else self.seconds.point / self.limit_seconds
+        return None if self.floor is None else self.seconds.point / self.floor.seconds
 
     @property
     def paper_seconds(self) -> Estimate:
@@ -58,7 +57,7 @@ class Figure:
         return Estimate(self.seconds.point * calls, low, high, self.seconds.n)
 
 
-def figures(record: Json, floors: Mapping[Kind, tuple[float, str]] | None = None) -> list[Figure]:
+def figures(record: Json) -> list[Figure]:
     """Every figure that was measured, kinds in the order of measuring, the fastest contestant first."""
     of_kind: dict[Kind, dict[str, Sequence[Json]]] = defaultdict(dict)
     for measured in record["measurements"]:
@@ -67,7 +66,7 @@ def figures(record: Json, floors: Mapping[Kind, tuple[float, str]] | None = None
             of_kind[kind][measured["contestant"]] = measured["rounds"]
     found: list[Figure] = []
     for kind, contestants in of_kind.items():
-        floor, bound = (floors or {}).get(kind, (None, None))
+        floor = floor_of(record, kind)
         of = {name: seconds_by_round(rounds) for name, rounds in contestants.items()}
         estimates = {name: estimate(list(seconds.values())) for name, seconds in of.items()}
         ordered = sorted(of, key=lambda name: estimates[name].point)
@@ -80,12 +79,27 @@ def figures(record: Json, floors: Mapping[Kind, tuple[float, str]] | None = None
                 ratio=ratio(of[name], of[ordered[0]]),
                 spread=spread(contestants[name]),
                 gpu_percent=mean([one.get("gpu_percent") for one in contestants[name]]),
-                limit_seconds=floor,
-                bound=bound,
+                floor=floor,
             )
             for name in ordered
         ]
     return found
+
+
+def floor_of(record: Json, kind: Kind) -> Floor | None:
+    if record["limits"] is None:
+        return None
+    asked = record["asked"]
+    (net,) = (net for net in asked["nets"] if net["name"] == kind.net)
+    limits = Limits.from_json(record["limits"])
+    return floor(
+        spec_of(asked["algorithm"], Net.from_json(net)),
+        kind.rows,
+        limits,
+        asked["dtype"],
+        kind.measure,
+        copied=kind.data != RESIDENT,
+    )
 
 
 def seconds_by_round(rounds: Iterable[Json]) -> dict[int, float]:

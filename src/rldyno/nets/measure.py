@@ -18,6 +18,7 @@ import rldyno_rig
 from rldyno import records
 from rldyno.errors import Problem
 from rldyno.launch.cpus import available_cpus, place
+from rldyno.limits.measure import limits_of
 from rldyno.machine import machine_facts
 from rldyno.manifest import git_revision
 from rldyno.nets.timer import Timer, TimerGone
@@ -44,6 +45,7 @@ def run(asked: Asked, path: Path, say: Say, overrides: Mapping[str, Path] | None
     meter, no_meter = open_meter(asked.device)
     record = new_record(asked, cpus, no_meter)
     interpreters = find_interpreters(asked, overrides, record, say)
+    record["limits"] = machine_limits(asked, overrides, say)
     shuffle = random.Random(SHUFFLE_SEED)
     pin(None if probe_cpu is None else (probe_cpu,))
     try:
@@ -95,6 +97,16 @@ def find_interpreters(
                 if contestant.partition(":")[0] == framework:
                     leave_out(record, contestant, None, why, say)
     return found
+
+
+def machine_limits(asked: Asked, overrides: Mapping[str, Path] | None, say: Say) -> Json | None:
+    """The floors' denominators; a machine that cannot be measured costs a column, not the run."""
+    say("limits of this machine: measured once and kept")
+    try:
+        return limits_of(asked.device, asked.cores, overrides)
+    except Problem as problem:
+        say(f"no limits: {problem.message}")
+        return None
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 
 from rldyno.errors import Problem
 from rldyno_rig import hyper
+from rldyno_rig.spec import Spec, complete
 
 Json = dict[str, Any]
 
@@ -34,6 +35,11 @@ class Net:
     outputs: int
     convolutions: hyper.Convolutions
     hidden: tuple[int, ...]
+
+    @staticmethod
+    def from_json(raw: Json) -> Net:
+        layers = tuple((filters, kernel, stride) for filters, kernel, stride in raw["convolutions"])
+        return Net(raw["name"], tuple(raw["observation"]), raw["outputs"], layers, tuple(raw["hidden"]))
 
 
 IMAGES = (4, 84, 84)
@@ -81,21 +87,26 @@ class Asked:
         )
 
 
+def spec_of(algorithm: str, net: Net) -> Spec:
+    """What is computed. Images are bytes for an agent, float32 for the classifier."""
+    values = hyper.ALGORITHMS[algorithm](convolutions=net.convolutions, hidden=net.hidden)
+    images = bool(net.convolutions) and algorithm != CLASSIFIER
+    return complete(algorithm, values, net.observation, "uint8" if images else "float32", net.outputs)
+
+
 def time_job(asked: Asked, contestant: str, net: Net) -> Json:
-    """The content of time.json. Images are bytes for an agent, float32 for the classifier."""
+    """The content of time.json."""
     framework, _, mode = contestant.partition(":")
-    values = hyper.to_json(hyper.ALGORITHMS[asked.algorithm]())
-    values |= {"convolutions": net.convolutions, "hidden": net.hidden}
-    bytes_ = bool(net.convolutions) and asked.algorithm != CLASSIFIER
+    spec = spec_of(asked.algorithm, net)
     return {
         "framework": framework,
         "mode": mode,
         "device": asked.device,
         "dtype": asked.dtype,
         "algorithm": asked.algorithm,
-        "hyper": values,
+        "hyper": hyper.to_json(spec.hyper),
         "observation": net.observation,
-        "observation_dtype": "uint8" if bytes_ else "float32",
+        "observation_dtype": spec.network.observation_dtype,
         "actions": net.outputs,
         "act_rows": asked.act_rows,
         "update_rows": asked.update_rows,
