@@ -125,7 +125,13 @@ class Plan:
     study: Study
     cells: tuple[Cell, ...]
     trials: tuple[Trial, ...]
-    """In execution order."""
+    """In execution order; with adaptive seeds all that may be needed."""
+
+    @property
+    def opening(self) -> tuple[Trial, ...]:
+        """Those that run whatever comes out: all but the seeds that are added where a comparison is open."""
+        adaptive = self.study.adaptive
+        return tuple(trial for trial in self.trials if adaptive is None or trial.block < adaptive.min)
 
 
 def make_plan(study: Study) -> Plan:

@@ -24,6 +24,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from rldyno import study_hyper, toml_lines
 from rldyno.study_placement import Catalogue, Placement, check_contestant, place
+from rldyno.study_seeds import Adaptive, adaptive_part, all_seeds, whole
 from rldyno.toml_lines import Location, Source, spelled, suggest
 from rldyno_rig.envs import BUILT_IN
 from rldyno_rig.hyper import ALGORITHMS
@@ -46,23 +47,6 @@ def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
             raise PydanticCustomError("duplicate", "{value} is given twice", context)
         seen.add(value)
     return values
-
-
-def _whole(value: Any) -> Any:
-    """1e6 is a float in TOML, but means a whole number."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _seeds(value: Any) -> Any:
-    """N seeds are 0 … N − 1."""
-    value = _whole(value)
-    if isinstance(value, dict):
-        raise ValueError("must be a number of seeds or a list of seeds")
-    if not isinstance(value, int) or isinstance(value, bool):
-        return value
-    if not 1 <= value <= MAX_TRIALS:
-        raise ValueError(f"must be between 1 and {MAX_TRIALS} seeds, not {value}")
-    return list(range(value))
 
 
 def _environment(name: str) -> str:
@@ -96,8 +80,8 @@ def _algorithm(name: str) -> str:
 
 Item = TypeVar("Item")
 Axis = Annotated[tuple[Item, ...], BeforeValidator(_wrapped), AfterValidator(_distinct)]
-Count = Annotated[int, BeforeValidator(_whole), Field(ge=1)]
-Seed = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
+Count = Annotated[int, BeforeValidator(whole), Field(ge=1)]
+Seed = Annotated[int, BeforeValidator(whole), Field(ge=0)]
 
 
 class _Frozen(BaseModel):
@@ -132,7 +116,11 @@ class StudyFile(_Frozen):
     devices: Axis[Literal["cpu", "cuda"]] = ("cpu",)
     cores: Axis[Count] = (1,)
     workers: Axis[Count] = (1,)
-    seeds: Annotated[Axis[Seed], BeforeValidator(_seeds)]
+    seeds: Annotated[Axis[Seed], BeforeValidator(all_seeds)]
+    """All that may be needed."""
+    adaptive: Annotated[Adaptive | None, BeforeValidator(adaptive_part)] = Field(
+        None, validation_alias="seeds"
+    )
     dtype: Literal["float32", "float64"] = "float32"
     division: Literal["closed", "open"] = "closed"
     order_seed: Seed = 0
@@ -167,8 +155,10 @@ class Study(StudyFile):
     @property
     def content(self) -> dict[str, Any]:
         """What the study asks for, without its wording and without what follows from the toolchains."""
-        wording_and_derived = {"title", "question", "placements", "left_out"}
-        content: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude=wording_and_derived)
+        unasked = {"title", "question", "placements", "left_out"}
+        # What a study that does not ask for it never had must not change its hash.
+        unasked |= {"adaptive"} if self.adaptive is None else set()
+        content: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude=unasked)
         return content
 
     @property
@@ -221,10 +211,13 @@ def differences(old: Study, new: Study) -> list[str]:
 def _spelled_out(study: Study) -> dict[str, str]:
     content = study.content
     budget, overrides, seeds = content.pop("budget"), content.pop("overrides"), content.pop("seeds")
+    adaptive = content.pop("adaptive", None)
     stop = budget.pop("stop") or {"return": None, "episodes": None}
     counted = seeds == list(range(len(seeds)))
     lines = {key: _spelled(value) for key, value in content.items()}
     lines["seeds"] = str(len(seeds)) if counted else f"[{_spelled(seeds)}]"
+    if adaptive:
+        lines["seeds"] = "{ " + ", ".join(f"{key} = {value}" for key, value in adaptive.items()) + " }"
     lines |= {f"budget.{key}": _spelled(value) for key, value in budget.items()}
     lines |= {f"budget.stop.{key}": _spelled(value) for key, value in stop.items()}
     for entry in overrides:
@@ -298,7 +291,8 @@ def _message(details: ErrorDetails) -> str:
 
 
 _KEYS = {
-    "": [*StudyFile.model_fields, "hyper"],
+    "": [*(name for name in StudyFile.model_fields if name != "adaptive"), "hyper"],
+    "seeds": [*Adaptive.model_fields],
     "budget": [*Budget.model_fields],
     "budget.stop": ["return", "episodes"],
 }
@@ -310,6 +304,8 @@ _WANTED = {
     "model_type": "a table",
     "literal_error": "{expected}",
     "greater_than": "above {gt:g}",
+    "less_than": "below {lt:g}",
+    "less_than_equal": "at most {le:g}",
     "greater_than_equal": "at least {ge:g}",
 }
 

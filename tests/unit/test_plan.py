@@ -187,7 +187,19 @@ def test_the_command_as_json(invoke, plan_of) -> None:
     plan = plan_of()
     assert [trial["trial"] for trial in printed["trials"]] == [trial.id for trial in plan.trials]
     assert printed["study_sha256"] == plan.study.sha256
-    assert printed["estimate"] == {"total_s": 0, "unknown_trials": len(plan.trials)}
+    assert printed["estimate"] == {"opening_s": 0, "total_s": 0, "unknown_trials": len(plan.trials)}
+    assert printed["adaptive"] is None
+    assert printed["opening_trials"] == len(plan.trials)
+
+
+def test_adaptive_seeds_open_with_the_fewest(invoke, plan_of) -> None:
+    seeds = "{ min = 2, max = 4 }"
+    plan, plain = plan_of(seeds), plan_of(4)
+    assert [trial.id for trial in plan.trials] == [trial.id for trial in plain.trials]
+    assert plan.opening == plan.trials[: 2 * CELLS]
+    shown = invoke(STUDY.format(seeds=seeds, order_seed=0)).stdout
+    assert f"{2 * CELLS} trials: {CELLS} cells × 2 seeds; time unknown" in shown
+    assert f"up to {4 * CELLS} trials, 4 seeds, where comparisons stay open" in shown
 
 
 def test_long_plans_are_cut_after_whole_blocks(invoke) -> None:

@@ -163,6 +163,11 @@ def test_the_shipped_studies_load() -> None:
         ({"cores": "1.5"}, "5: cores: must be a whole number, not 1.5"),
         ({"seeds": "0"}, "4: seeds: must be between 1 and 100000 seeds, not 0"),
         ({"seeds": "[1, -1]"}, "4: seeds: must be at least 0, not -1"),
+        ({"seeds": "{ min = 9, max = 3 }"}, "4: seeds.max: must be at least min, 9, not 3"),
+        ({"seeds": "{ min = 5 }"}, "4: seeds.max: missing: a study must give it"),
+        ({"seeds": "{ max = 9, untl = 1 }"}, "4: seeds.untl: unknown key, did you mean 'until'?"),
+        ({"seeds": "{ max = 9, until = 'x' }"}, "4: seeds.until: must be 'resolved' or 'winner', not 'x'"),
+        ({"seeds": "{ max = 9, within = 2 }"}, "4: seeds.within: must be below 1, not 2"),
         ({"seeds": '"three"'}, "4: seeds: must be a whole number, not 'three'"),
         ({"seeds": "100_000"}, "1: the axes cross to 400,000 trials; the limit is 100,000"),
         ({"dtype": '"float16"'}, "5: dtype: must be 'float32' or 'float64', not 'float16'"),
@@ -378,9 +383,20 @@ def test_the_documentation_names_every_key_and_its_example_loads(tmp_path) -> No
     documented = set(
         re.findall(r"`\[?(\w+)\]?`", "\n".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE)))
     )
-    assert documented == {*StudyFile.model_fields, "hyper"}
+    assert documented == {*StudyFile.model_fields, "hyper"} - {"adaptive"}
     example, *parts = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     for index, tail in enumerate(["", *parts]):
         path = tmp_path / f"{index}.toml"
         path.write_text(example.replace('"CartPole-v1"', '"CartPole-v1", "MountainCar-v0"') + tail)
         load_study(path, CATALOGUE)
+
+
+def test_adaptive_seeds_are_all_that_may_be_needed(load) -> None:
+    study = load(seeds="{ max = 8, until = 'winner' }")
+    assert study.seeds == tuple(range(8))
+    assert study.adaptive is not None
+    assert (study.adaptive.min, study.adaptive.until, study.adaptive.within) == (5, "winner", 0.02)
+    assert study.sha256 != load(seeds="8").sha256
+    assert "adaptive" not in load(seeds="8").content
+    (line,) = differences(load(), study)
+    assert line == "seeds: 3 → { min = 5, max = 8, until = winner, within = 0.02 }"

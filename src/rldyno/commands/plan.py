@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from collections.abc import Iterable
@@ -45,7 +46,13 @@ def plan_json(plan: Plan, estimate: Estimate) -> dict[str, Any]:
         "study_sha256": plan.study.sha256,
         "cells": len(plan.cells),
         "left_out": list(plan.study.left_out),
-        "estimate": {"total_s": estimate.total_s, "unknown_trials": estimate.unknown},
+        "adaptive": plan.study.adaptive.model_dump() if plan.study.adaptive else None,
+        "opening_trials": len(plan.opening),
+        "estimate": {
+            "opening_s": opening_estimate(plan, estimate).total_s,
+            "total_s": estimate.total_s,
+            "unknown_trials": estimate.unknown,
+        },
         "trials": [
             {**trial.to_json(), "estimate_s": guess.seconds, "estimate_source": guess.source}
             for trial, guess in zip(plan.trials, estimate.guesses, strict=True)
@@ -56,7 +63,7 @@ def plan_json(plan: Plan, estimate: Estimate) -> dict[str, Any]:
 def print_plan(console: Console, plan: Plan, estimate: Estimate, *, show_all: bool) -> None:
     from rich.table import Table
 
-    shown = len(plan.trials) if show_all else shown_trials(plan)
+    shown = len(plan.opening) if show_all else shown_trials(plan)
     rows = [_row(plan, trial) for trial in plan.trials]
     constant = {name: value for name, value in rows[0].items() if all(row[name] == value for row in rows)}
     for line in _heading(plan, constant):
@@ -74,16 +81,16 @@ def print_plan(console: Console, plan: Plan, estimate: Estimate, *, show_all: bo
     # Columns squeezed to a narrow terminal cannot be read; long lines can.
     table.width = console.measure(table, options=console.options.update(width=1000)).maximum
     console.print(table, soft_wrap=True)
-    if shown < len(plan.trials):
-        console.print(f"… and {len(plan.trials) - shown} more trials; --all shows them")
+    if shown < len(plan.opening):
+        console.print(f"… and {len(plan.opening) - shown} more trials; --all shows them")
     for line in _totals(plan, estimate):
         console.print(line, soft_wrap=True)
 
 
 def shown_trials(plan: Plan) -> int:
     """Whole blocks up to the limit; the beginning of the first block if that is longer."""
-    if len(plan.trials) <= SHOWN_TRIALS:
-        return len(plan.trials)
+    if len(plan.opening) <= SHOWN_TRIALS:
+        return len(plan.opening)
     per_block = len(plan.cells)
     return per_block * (SHOWN_TRIALS // per_block) or SHOWN_TRIALS
 
@@ -153,17 +160,38 @@ def spell_budget(budget: Limits) -> str:
     return " or ".join(limits)
 
 
+def opening_estimate(plan: Plan, estimate: Estimate) -> Estimate:
+    return dataclasses.replace(estimate, guesses=estimate.guesses[: len(plan.opening)])
+
+
 def _totals(plan: Plan, estimate: Estimate) -> list[str]:
-    counted = f"{len(plan.trials)} trials: {len(plan.cells)} cells × {len(plan.study.seeds)} seeds"
-    known = len(plan.trials) - estimate.unknown
-    if not estimate.unknown:
-        time = f"at most {spell_seconds(estimate.total_s)}, one after the other"
-    elif known:
-        total = spell_seconds(estimate.total_s)
-        time = f"at most {total} for {known} of them, unknown for {estimate.unknown}"
-    else:
-        time = "time unknown"
-    lines = ["", f"{counted}; {time}", *(f"  {source}" for source in estimate.sources[:8])]
+    opening, seeds = len(plan.opening), len(plan.study.seeds)
+    adaptive = plan.study.adaptive
+    counted = f"{opening} trials: {len(plan.cells)} cells × {adaptive.min if adaptive else seeds} seeds"
+    lines = ["", f"{counted}; {_spell_time(opening_estimate(plan, estimate), opening)}"]
+    if adaptive:
+        total = len(plan.trials)
+        lines.append(
+            f"up to {total} trials, {seeds} seeds, where comparisons stay open "
+            f"({UNTIL_WORDS[adaptive.until]}); {_spell_time(estimate, total)}"
+        )
+    lines += [f"  {source}" for source in estimate.sources[:8]]
     if len(estimate.sources) > 8:
         lines.append(f"  … and {len(estimate.sources) - 8} more")
     return [*lines, *(f"left out: {reason}" for reason in plan.study.left_out)]
+
+
+UNTIL_WORDS = {
+    "resolved": "until every two neighbours in the ranking differ or are equal",
+    "winner": "until every contestant differs from the first or is equal to it",
+}
+
+
+def _spell_time(estimate: Estimate, trials: int) -> str:
+    if not estimate.unknown:
+        return f"at most {spell_seconds(estimate.total_s)}, one after the other"
+    if estimate.unknown == trials:
+        return "time unknown"
+    known = trials - estimate.unknown
+    total = spell_seconds(estimate.total_s)
+    return f"at most {total} for {known} of them, unknown for {estimate.unknown}"

@@ -1,0 +1,58 @@
+"""The seeds of a study: a fixed number, a list, or as many as it takes to resolve the ranking."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+
+MAX_SEEDS = 100_000
+
+
+def whole(value: Any) -> Any:
+    """1e6 is a float in TOML, but means a whole number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Seeds = Annotated[int, BeforeValidator(whole), Field(ge=2, le=MAX_SEEDS)]
+
+
+class Adaptive(BaseModel):
+    """`seeds = { min = 5, max = 30, until = "resolved" }`: all contestants get `min` seeds, those of
+    comparisons that are still open more, up to `max`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    min: Seeds = 5
+    max: Seeds
+    until: Literal["resolved", "winner"] = "resolved"
+    """`resolved`: every two neighbours in the ranking; `winner`: everybody against the first."""
+    within: Annotated[float, Field(gt=0, lt=1)] = 0.02
+    """Contestants whose ratio is shown to be below 1 + this are equal."""
+
+    @field_validator("max")
+    @classmethod
+    def _not_below_min(cls, most: int, info: ValidationInfo) -> int:
+        fewest = info.data.get("min")
+        if fewest is not None and most < fewest:
+            raise ValueError(f"must be at least min, {fewest}, not {most}")
+        return most
+
+
+def all_seeds(value: Any) -> Any:
+    """N seeds are 0 … N − 1; adaptive ones all that may be needed."""
+    if isinstance(value, dict):
+        most = whole(value.get("max"))
+        # A mistake in the table is told by Adaptive: here it only must not be told twice.
+        value = most if isinstance(most, int) and 1 <= most <= MAX_SEEDS else 1
+    value = whole(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        return value
+    if not 1 <= value <= MAX_SEEDS:
+        raise ValueError(f"must be between 1 and {MAX_SEEDS} seeds, not {value}")
+    return list(range(value))
+
+
+def adaptive_part(value: Any) -> Any:
+    return value if isinstance(value, dict) else None
