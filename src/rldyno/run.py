@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from rldyno.outcome import Ending, make_outcome
 from rldyno.plan import Plan, Trial, make_plan
 from rldyno.progress import Display, Eta, Snapshot, duration, open_display, read_figures
 from rldyno.records import DONE, FAILED, Json, Results, TrialState
+from rldyno.reruns import NoiseLimit, run_until_quiet
 from rldyno.study import load_study
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter, ensure
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 MIN_FREE_BYTES = 100_000_000
+_WARNINGS_SHOWN = 10
 _OURS = {records.STUDY_FILE, records.MANIFEST_FILE, records.RUN_LOCK, "certificates", "trials"}
 
 
@@ -44,6 +47,8 @@ class Options:
     amend: bool = False
     verify: bool = True
     report: bool = True
+    noise_limit: NoiseLimit | None = None
+    """Repeat trials that are noisier than this."""
     pip_args: Sequence[str] | None = None
 
 
@@ -68,12 +73,15 @@ def run_study(study_path: Path, options: Options, console: Console) -> bool:
             from rldyno import certificates
 
             certificates.ensure(plan, interpreters, results.root, console)
-        if todo:
-            pin(None if probe_cpu is None else (probe_cpu,))
-            try:
-                _launch(results, plan, todo, options.jobs, Pool(worker_cpus), probe_cpu, console)
-            finally:
-                pin(available)
+        pin(None if probe_cpu is None else (probe_cpu,))
+        try:
+            launch = partial(_launch, results, plan, options.jobs, Pool(worker_cpus), probe_cpu, console)
+            launch(todo)
+            if options.noise_limit:
+                homes = [results.trial(trial.id) for trial in plan.trials]
+                run_until_quiet(homes, options.noise_limit, launch, console)
+        finally:
+            pin(available)
         finished = summarise(results, plan, console)
         if any(results.trials.glob(f"*/{OUTCOME_FILE}")):
             answer(results, options.report, console)
@@ -189,12 +197,14 @@ def _write_absent(directory: Path, trial: Trial, problem: Problem, state: TrialS
 def _launch(
     results: Results,
     plan: Plan,
-    todo: list[tuple[Json, Path]],
     jobs: int,
     pool: Pool,
     probe_cpu: int | None,
     console: Console,
+    todo: list[tuple[Json, Path]],
 ) -> None:
+    if not todo:
+        return
     kept = len(plan.trials) - len(todo)
     if kept:
         console.print(f"{kept} of {len(plan.trials)} trials have ended before; {len(todo)} to run")
@@ -265,11 +275,24 @@ def summarise(results: Results, plan: Plan, console: Console) -> bool:
         outcome = failed[trials[0]].outcome or {}
         for line in (outcome.get("log_tail") or "").splitlines()[-10:]:
             console.print(f"  | {line}", markup=False, highlight=False, soft_wrap=True)
+    _print_warnings(states, console)
     done = sum(state.name == DONE for state in states.values())
     if done < len(states):
         rest = f"{len(states) - done} of {len(states)} trials are not done"
         console.print(f"{rest}; the same command runs them again", highlight=False)
     return done == len(states)
+
+
+def _print_warnings(states: Mapping[str, TrialState], console: Console) -> None:
+    found = [
+        f"warning: {trial}: {warning}"
+        for trial, state in states.items()
+        for warning in (state.outcome or {}).get("warnings") or ()
+    ]
+    rest = len(found) - _WARNINGS_SHOWN
+    more = [f"{rest} more warnings: `rldyno export` has them all"] if rest > 0 else []
+    for line in [*found[:_WARNINGS_SHOWN], *more]:
+        console.print(escape(line), style="yellow", highlight=False, soft_wrap=True)
 
 
 def answer(results: Results, report: bool, console: Console) -> None:

@@ -28,11 +28,19 @@ def run(
     no_verify: Annotated[
         bool, typer.Option("--no-verify", help="Do not prove contestants first; they stay uncertified.")
     ] = False,
+    max_noise: Annotated[
+        float | None,
+        typer.Option(min=0.0, metavar="SCORE", help="Run trials again whose noise score is above this."),
+    ] = None,
+    noise_attempts: Annotated[
+        int, typer.Option(min=1, help="With --max-noise: attempts per trial; the quietest counts.")
+    ] = 3,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no HTML report at the end.")] = False,
 ) -> None:
     """Run a study and print its answer. Run again, it goes on where it stopped."""
     from rich.console import Console
 
+    from rldyno.reruns import NoiseLimit
     from rldyno.run import Options, run_study
     from rldyno.toolchains.resolve import parse_overrides
 
@@ -44,6 +52,7 @@ def run(
         amend=amend,
         verify=not no_verify,
         report=not no_report,
+        noise_limit=None if max_noise is None else NoiseLimit(max_noise, noise_attempts),
     )
     try:
         finished = run_study(study, options, Console())

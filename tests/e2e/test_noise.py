@@ -1,0 +1,83 @@
+"""A neighbour on the worker's CPU is seen, and `rldyno run --max-noise` runs the trial again without it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fakes import Lab, make_trial, outcome_of, rldyno, wait_until
+
+from rldyno.launch.cpus import available_cpus, place
+
+
+@contextlib.contextmanager
+def neighbour() -> Iterator[subprocess.Popen[bytes]]:
+    """Keeps the CPU busy that a worker of one core will get."""
+    _, cpus = place(available_cpus(), 1)
+    if cpus is None:
+        pytest.skip("no affinity here: nobody can be put on the worker's CPU")
+    burner = subprocess.Popen(
+        [sys.executable, "-c", "while True: pass"],
+        preexec_fn=lambda: os.sched_setaffinity(0, cpus[:1]),  # noqa: PLW1509
+    )
+    try:
+        yield burner
+    finally:
+        burner.kill()
+        burner.wait()
+
+
+def noise_beside(folder: Path, busy: bool) -> dict[str, float]:
+    folder.mkdir()
+    directory = make_trial(folder, "burns:0.8")
+    with neighbour() if busy else contextlib.nullcontext():
+        assert rldyno("trial", directory).returncode == 0
+    found: dict[str, float] = outcome_of(directory)["noise"]
+    return found
+
+
+def test_a_noisy_neighbour_raises_the_score(tmp_path: Path) -> None:
+    quiet, noisy = noise_beside(tmp_path / "quiet", busy=False), noise_beside(tmp_path / "noisy", busy=True)
+    # Two processes share the CPU evenly; the worker also sleeps a little.
+    assert noisy["foreign_cpu_percent"] > 35
+    assert noisy["score"] > quiet["score"] + 0.2
+
+
+def test_a_disturbed_trial_is_repeated(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, seeds=1)
+    with neighbour() as burner:
+        run = lab.start("burns:0.8", "--max-noise", "0.3")
+        wait_until(lambda: any(lab.out.glob("trials/*/outcome.json")))
+        burner.kill()
+        output, errors = run.communicate(timeout=60)
+    assert run.returncode == 0, errors
+    assert "1 trial was noisier than 0.3: once more" in output
+    (trial,) = lab.trials()
+    first = json.loads((trial / "attempts" / "1" / "outcome.json").read_text())
+    assert first["noise"]["score"] > 0.3
+    assert outcome_of(trial)["noise"]["score"] < first["noise"]["score"]
+
+
+def test_attempts_are_bounded_and_going_on_honours_them(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, seeds=1)
+    # Nothing is ever as quiet as 0.
+    done = lab.run("good", "--max-noise", "0", "--noise-attempts", "2")
+    assert done.returncode == 0, done.stderr
+    (trial,) = lab.trials()
+    assert f"noise: {trial.name} stayed above 0 in 2 attempts; the quietest counts" in done.stdout
+    before = outcome_of(trial)
+    assert lab.run("good", "--max-noise", "0", "--noise-attempts", "2").returncode == 0
+    assert outcome_of(trial) == before
+    assert len(list(trial.glob("attempts/*/outcome.json"))) == 1
+    assert lab.run("good", "--max-noise", "0").returncode == 0
+    assert len(list(trial.glob("attempts/*/outcome.json"))) == 2
+    scores = [
+        json.loads(path.read_text())["noise"]["score"] for path in trial.glob("attempts/*/outcome.json")
+    ]
+    assert outcome_of(trial)["noise"]["score"] <= min(scores)

@@ -1,0 +1,115 @@
+"""Repeating noisy trials, with a launcher that hands out scores."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from rldyno.records import Json, next_attempt, trial_state
+from rldyno.reruns import NoiseLimit, read_attempts, run_until_quiet
+
+
+class Launcher:
+    """Every launch of a trial gives it the next of its scores; None is a failure."""
+
+    def __init__(self, scores: dict[str, list[float | None]]) -> None:
+        self.left = {name: iter(values) for name, values in scores.items()}
+        self.rounds: list[list[str]] = []
+
+    def __call__(self, todo: list[tuple[Json, Path]]) -> None:
+        self.rounds.append([directory.name for _, directory in todo])
+        for _, directory in todo:
+            run_once(directory, self.left[directory.name])
+
+
+def run_once(directory: Path, scores: Iterator[float | None]) -> None:
+    directory.mkdir(exist_ok=True)
+    (directory / "trial.json").write_text("{}")
+    attempt, score = next_attempt(directory), next(scores)
+    (directory / "samples.csv").write_text(f"{attempt}")
+    outcome = {"attempt": attempt, "status": "failed" if score is None else "done", "noise": {"score": score}}
+    (directory / "outcome.json").write_text(json.dumps(outcome))
+
+
+def repeated(
+    tmp_path: Path, limit: NoiseLimit, **scores: list[float | None]
+) -> tuple[Launcher, dict[str, tuple[int, str]], str]:
+    """(launcher, trial → (attempt that counts, attempt its files are of), what was printed)."""
+    launcher = Launcher(scores)
+    directories = [tmp_path / name for name in scores]
+    for directory in directories:
+        run_once(directory, launcher.left[directory.name])
+    printed = io.StringIO()
+    run_until_quiet(directories, limit, launcher, Console(file=printed, width=200))
+    counts = {
+        directory.name: (
+            json.loads((directory / "outcome.json").read_text())["attempt"],
+            (directory / "samples.csv").read_text(),
+        )
+        for directory in directories
+    }
+    return launcher, counts, printed.getvalue()
+
+
+def test_only_noisy_trials_are_repeated_until_they_are_quiet(tmp_path: Path) -> None:
+    launcher, counts, printed = repeated(
+        tmp_path, NoiseLimit(0.1), a=[0.05], b=[0.5, 0.2, 0.09], c=[0.3, 0.0]
+    )
+    assert launcher.rounds == [["b", "c"], ["b"]]
+    assert counts == {"a": (1, "1"), "b": (3, "3"), "c": (2, "2")}
+    assert read_attempts(tmp_path / "b").aside == {1: 0.5, 2: 0.2}
+    assert "2 trials were noisier than 0.1: once more" in printed
+    assert "2 trials were run more than once" in printed
+    assert "stayed above" not in printed
+
+
+def test_the_quietest_counts_when_none_is_quiet(tmp_path: Path) -> None:
+    launcher, counts, printed = repeated(tmp_path, NoiseLimit(0.1, 3), a=[0.5, 0.2, 0.4])
+    assert launcher.rounds == [["a"], ["a"]]
+    assert counts == {"a": (2, "2")}
+    assert "noise: a stayed above 0.1 in 3 attempts; the quietest counts, with 0.2" in printed
+    assert read_attempts(tmp_path / "a").aside == {1: 0.5, 3: 0.4}
+
+
+def test_going_on_counts_earlier_attempts(tmp_path: Path) -> None:
+    repeated(tmp_path, NoiseLimit(0.1, 2), a=[0.5, 0.2])
+    again = Launcher({"a": [0.05]})
+    console = Console(file=io.StringIO())
+    run_until_quiet([tmp_path / "a"], NoiseLimit(0.1, 2), again, console)
+    assert again.rounds == []
+    run_until_quiet([tmp_path / "a"], NoiseLimit(0.1, 3), again, console)
+    assert again.rounds == [["a"]]
+    assert read_attempts(tmp_path / "a").current == 0.05
+
+
+def test_a_repetition_that_fails_does_not_replace_a_finished_attempt(tmp_path: Path) -> None:
+    launcher, counts, _ = repeated(tmp_path, NoiseLimit(0.1), a=[0.5, None])
+    assert launcher.rounds == [["a"]]
+    assert counts == {"a": (1, "1")}
+    assert trial_state(tmp_path / "a").name == "done"
+
+
+def test_failed_and_unscored_trials_are_left_alone(tmp_path: Path) -> None:
+    launcher, _, printed = repeated(tmp_path, NoiseLimit(0.0), a=[None])
+    assert launcher.rounds == []
+    assert printed == ""
+
+
+def test_an_interrupted_repetition_brings_the_finished_attempt_back(tmp_path: Path) -> None:
+    directory = tmp_path / "a"
+    run_once(directory, iter([0.5]))
+
+    def interrupted(todo: list[tuple[Json, Path]]) -> None:
+        (directory / "samples.csv").write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_until_quiet([directory], NoiseLimit(0.1), interrupted, Console(file=io.StringIO()))
+    assert trial_state(directory).name == "done"
+    assert (directory / "samples.csv").read_text() == "1"
+    assert (directory / "attempts" / "2" / "samples.csv").read_text() == "half"
