@@ -14,6 +14,7 @@ import polars as pl
 
 from rldyno import records
 from rldyno.errors import Problem
+from rldyno.measured_columns import MEASURED_COLUMNS, measured_row
 from rldyno.records import Json
 from rldyno_rig import schema
 
@@ -79,6 +80,8 @@ TRIAL_COLUMNS: dict[str, tuple[type[pl.DataType], str]] = {
     "noise_score": (pl.Float64, "how disturbed the machine was; higher is worse"),
     "calibration_ns": (pl.Int64, "time a fixed piece of work took right before the trial"),
     "probe_core_percent": (pl.Float64, "cost of watching, in percent of one core"),
+    **{name: (column.dtype, column.meaning) for name, column in MEASURED_COLUMNS.items()},
+    "warnings": (pl.String, "what a reader of the figures must know: a leak, for instance"),
     "certificate": (pl.String, "valid, stale, absent or failed"),
     "certificate_detail": (pl.String, "why the certificate is not valid"),
     "log_tail": (pl.String, "last lines of a failed worker's log"),
@@ -231,6 +234,7 @@ def trial_row(trial: str, asked: Json, outcome: Json | None) -> Json:
     noise = outcome.get("noise") or {}
     row["noise_score"], row["calibration_ns"] = noise.get("score"), noise.get("calibration_ns")
     row["probe_core_percent"] = (outcome.get("probe") or {}).get("core_percent")
+    row |= measured_row(outcome)
     result = outcome.get("result")
     return row | result_row(result) if result else row
 

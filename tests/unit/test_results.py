@@ -37,6 +37,30 @@ def test_a_threshold_that_was_not_reached_is_null_not_a_number(tmp_path: Path) -
     assert row["watched_s"] > 0
 
 
+def test_measured_figures_are_found_by_their_path_and_old_records_lack_them(tmp_path: Path) -> None:
+    home = write_results(tmp_path / "r")
+    first, second = sorted((home / "trials").iterdir())[:2]
+    result = json.loads((first / "result.json").read_text())
+    transfer = {"to_device_bytes": 10, "to_host_bytes": 20, "put_ns": 30, "read_ns": 40}
+    edit(
+        first / "outcome.json",
+        memory={"after_build_bytes": 5, "growth_bytes_per_s": 2.5, "leak": True},
+        noise={"score": 0.3, "foreign_cpu_percent": 25.0, "frequency_mhz": None},
+        warnings=["memory leak: it grew", "another"],
+        result={**result, "transfer": transfer},
+        attempt=3,
+    )
+    rows = {row["trial"]: row for row in load_results(home).trials.iter_rows(named=True)}
+    row = rows[first.name]
+    assert (row["memory_after_build_bytes"], row["memory_growth_bytes_per_s"]) == (5, 2.5)
+    assert (row["memory_leak"], row["memory_steady_bytes"], row["cpu_frequency_mhz"]) == (True, None, None)
+    assert (row["noise_foreign_cpu_percent"], row["attempt"]) == (25.0, 3)
+    assert [row[f"transfer_{name}"] for name in transfer] == [10, 20, 30, 40]
+    assert row["warnings"] == "memory leak: it grew; another"
+    assert rows[second.name]["memory_leak"] is None
+    assert rows[second.name]["warnings"] is None
+
+
 def test_only_hyper_parameters_that_vary_become_columns(tmp_path: Path) -> None:
     shape = Shape(algorithms=["dqn"], hyper={"batch_size": [32, 64], "hidden": [[64], [128, 128]]}, seeds=1)
     results = load_results(write_results(tmp_path / "r", shape))
