@@ -18,7 +18,9 @@ from rldyno.commands.report import report
 from rldyno.commands.run import run
 from rldyno.commands.setup import setup
 from rldyno.commands.status import status
+from rldyno.commands.tensorboard import tensorboard
 from rldyno.commands.trial import trial
+from rldyno.commands.usability import usability
 from rldyno.commands.verify import verify
 from rldyno.errors import Problem
 
@@ -40,9 +42,11 @@ app.command()(report)
 app.command()(advise)
 app.command()(claims)
 app.command()(compare)
+app.command()(usability)
 app.command()(export)
 app.command()(trial)
 app.command()(limits)
+app.command()(tensorboard)
 app.add_typer(nets, name="nets")
 
 

@@ -75,8 +75,8 @@ class Threads(_Table):
 
 
 class Toolchain(_Table):
-    kind: Literal["contestant", "peer"] = "contestant"
-    """Contestants enter studies; peers are whole libraries that benchmarks compare with."""
+    kind: Literal["contestant", "peer", "tool"] = "contestant"
+    """Contestants enter studies; benchmarks compare with peers, whole libraries; tools serve `usability`."""
     framework: Name
     summary: str
     import_name: str
@@ -109,8 +109,8 @@ class Toolchain(_Table):
     def _consistent(self) -> Toolchain:
         if self.kind == "contestant" and not (self.backend and self.modes):
             raise ValueError("a contestant needs `backend` and `[modes]`")
-        if self.kind == "peer" and (self.backend or self.modes):
-            raise ValueError("a peer has neither `backend` nor `[modes]`")
+        if self.kind != "contestant" and (self.backend or self.modes):
+            raise ValueError(f"a {self.kind} has neither `backend` nor `[modes]`")
         for need in self.needs:
             for mode in need.modes:
                 if mode not in self.modes:

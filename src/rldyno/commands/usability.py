@@ -1,0 +1,161 @@
+"""`rldyno usability`: what installing, writing, debugging, saving and exporting cost in each framework."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rldyno.typeset import Table
+
+NARROW = 100
+
+
+def usability(
+    frameworks: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FRAMEWORK]...", help="Without names, all of the catalogue."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--out", metavar="FILE", help="Write JSON here, and .md, .tex and .csv beside it."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    part: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only this part; may be repeated. install, start, code, mistakes, save, export, release.",
+        ),
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what is known.")] = False,
+    toolchain: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework.")
+    ] = None,
+) -> None:
+    """Measure how usable each framework is: facts, not opinions. What was measured is kept."""
+    import json
+
+    from rich.console import Console
+
+    from rldyno.report.usability import section_of
+    from rldyno.toolchains.resolve import parse_overrides
+    from rldyno.usability import measure
+
+    names, parts = chosen_frameworks(frameworks or []), chosen_parts(part or [])
+    errors = Console(stderr=True, highlight=False)
+
+    def tell(framework: str, part: str) -> None:
+        errors.print(f"measuring {framework}: {part}", style="dim", markup=False)
+
+    found = measure.gather(names, parse_overrides(toolchain or []), parts, fresh, tell)
+    section = section_of(found["frameworks"])
+    if as_json:
+        print(json.dumps(found, indent=1))
+    else:
+        print_tables(section.tables, section.notes, found["absent"], Console(highlight=False))
+    if out is not None:
+        for path in write_files(out, found, section.tables):
+            print(path, file=sys.stderr)
+
+
+def chosen_frameworks(names: list[str]) -> list[str]:
+    from rldyno.toolchains.catalogue import catalogue, unknown
+
+    known = catalogue()
+    for name in names:
+        if name not in known:
+            raise unknown(name, known)
+    return list(dict.fromkeys(names)) or list(known)
+
+
+def chosen_parts(names: list[str]) -> list[str]:
+    from rldyno.errors import Problem
+    from rldyno.usability.measure import PARTS
+
+    for name in names:
+        if name not in PARTS:
+            raise Problem(f"unknown part `{name}`", fix=f"--part takes one of {', '.join(PARTS)}")
+    return [part for part in PARTS if part in names] or list(PARTS)
+
+
+def print_tables(
+    tables: tuple[Table, ...], notes: tuple[str, ...], absent: dict[str, Any], console: Console
+) -> None:
+    for table in tables:
+        console.print(cards(table) if console.width < NARROW else grid(table))
+    for note in notes:
+        console.print(note, style="dim", markup=False)
+    for name, why in absent.items():
+        console.print(f"{name}: not measured, {why['reason']}", style="yellow", markup=False)
+        console.print(f"  fix: {why['fix']}", markup=False)
+
+
+def grid(table: Table) -> Any:
+    """Rows and columns, where the terminal is wide enough for them."""
+    from rich import box
+    from rich.table import Table as Shown
+    from rich.text import Text
+
+    from rldyno.typeset import is_figure
+
+    title = Text(table.title, "bold")
+    shown = Shown(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, column in enumerate(table.columns):
+        right = index > 0 and is_figure(table, index)
+        shown.add_column(column, justify="right" if right else "left", no_wrap=index == 0)
+    for row in table.rows:
+        shown.add_row(*map(Text, row))
+    return shown
+
+
+def cards(table: Table) -> Any:
+    """A block for each row, for narrow terminals: nothing is cut, and nothing wraps inside a word."""
+    from rich.table import Table as Shown
+    from rich.text import Text
+
+    shown = Shown.grid(padding=(0, 2))
+    shown.title, shown.title_justify, shown.title_style = table.title, "left", "bold"
+    shown.add_column(no_wrap=True, style="dim")
+    shown.add_column()
+    for row in table.rows:
+        shown.add_row(Text(row[0], "bold"), "")
+        for column, cell in zip(table.columns[1:], row[1:], strict=True):
+            shown.add_row(f"  {column}", Text(cell))
+    shown.add_row("", "")
+    return shown
+
+
+def write_files(out: Path, found: dict[str, Any], tables: tuple[Table, ...]) -> list[Path]:
+    """The record at `out`; beside it all tables as Markdown and LaTeX, and each as CSV."""
+    from rldyno.errors import Problem
+    from rldyno.typeset import comma_separated, latex, markdown
+    from rldyno.usability.store import write
+
+    texts = {
+        out.with_suffix(".md"): "\n".join(map(markdown, tables)),
+        out.with_suffix(".tex"): "\n".join(map(latex, tables)),
+        **{out.with_name(f"{out.stem}-{csv_name(table)}.csv"): comma_separated(table) for table in tables},
+    }
+    try:
+        write(out, found)
+        for path, text in texts.items():
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Problem(
+            f"cannot write {error.filename or out}: {error.strerror}",
+            fix="choose another place with -o FILE",
+            code=1,
+        ) from error
+    return [out, *texts]
+
+
+def csv_name(table: Table) -> str:
+    return table.name.removeprefix("usability-")

@@ -1,0 +1,65 @@
+"""What has to be known of a framework to measure its usability: one TOML file per backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rldyno.config import validated
+
+HOME = Path(__file__).parent / "frameworks"
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Transfers(_Table):
+    """What places an array on a device, moves one, or waits for one."""
+
+    calls: tuple[str, ...] = ()
+    """Patterns of what is called, as it is written: `jax.device_put`, `*.cpu`."""
+    keywords: tuple[str, ...] = ()
+    """Arguments that make any call one: `device`, `non_blocking`."""
+
+
+class Mistake(_Table):
+    code: str
+    """A whole program that makes the mistake."""
+
+
+class Mistakes(_Table):
+    shape: Mistake
+    dtype: Mistake
+    device: Mistake
+
+
+class Export(_Table):
+    title: str
+    packages: tuple[str, ...] = ()
+    """Exact pins of what exporting needs beside the toolchain; they are kept out of it."""
+
+
+class Description(_Table):
+    packages: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Names of the framework's distribution; the first that is installed is meant."""
+    sources: Annotated[tuple[str, ...], Field(min_length=1)]
+    """The backend, and files of the rig that hold what other backends have in theirs."""
+    transfers: Transfers
+    mistakes: Mistakes
+    exports: dict[str, Export] = {}
+    """Name of a function in rldyno_rig.usability → what it needs."""
+    missing: dict[str, str] = {}
+    """A path that people look for → why the framework has none."""
+
+
+def description_path(backend: str) -> Path:
+    return HOME / f"{backend.removesuffix('_')}.toml"
+
+
+def describe(backend: str) -> Description | None:
+    """None for a backend of the user's own that nobody has described."""
+    path = description_path(backend)
+    return validated(Description, path) if path.exists() else None

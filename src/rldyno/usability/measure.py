@@ -1,0 +1,192 @@
+"""Measures the usability of frameworks, in turn, and keeps what was measured as long as it is true."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+import rldyno_rig
+from rldyno import records
+from rldyno.config import cache_dir
+from rldyno.errors import Problem
+from rldyno.machine import machine_facts
+from rldyno.toolchains.catalogue import Toolchain, toolchain
+from rldyno.toolchains.resolve import Interpreter, resolve
+from rldyno.usability import exports, mistakes, package, process, releases, source, starting, store
+from rldyno.usability.frameworks import Description, describe, description_path
+from rldyno_rig import identity
+
+Json = dict[str, Any]
+RIG = Path(rldyno_rig.__file__).parent
+OnPart = Callable[[str, str], None]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One framework as it is installed here."""
+
+    chain: Toolchain
+    interpreter: Interpreter
+    description: Description
+    installed: package.Installed
+    distribution: str
+    """Canonical name of the framework's own package."""
+
+    @property
+    def key(self) -> str:
+        """A hash of everything that a record speaks of, the code that measures included."""
+        backend = self.chain.backend
+        code = [*identity.sources(Path(__file__).parent), *identity.sources(RIG / "usability")]
+        content = {
+            "code": identity.digest([*code, description_path(backend)]),
+            "sources": identity.digest([RIG / name for name in self.description.sources]),
+            "interpreter": [str(self.interpreter.path), self.interpreter.python],
+            "versions": self.interpreter.versions,
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def find(framework: str, overrides: Mapping[str, Path]) -> Subject:
+    """The framework as it is installed here; a Problem, with the fix, if it is not."""
+    chain = toolchain(framework)
+    interpreter = resolve(framework, overrides)
+    description = describe(chain.backend)
+    if description is None:
+        raise Problem(
+            f"nobody has described {framework} to `rldyno usability`",
+            fix=f"write {description_path(chain.backend).name} beside those in rldyno/usability/frameworks",
+        )
+    among = package.installed(interpreter)
+    distribution = package.distribution_of(description.packages, among)
+    if distribution is None:
+        raise Problem(
+            f"{interpreter.path} has no package {' or '.join(description.packages)}",
+            fix="install the framework with pip, so that its metadata can be read",
+            code=1,
+        )
+    return Subject(chain, interpreter, description, among, distribution)
+
+
+def record(subject: Subject, parts: Sequence[str], fresh: bool, on_part: OnPart) -> Json:
+    """The parts of the framework's record: from the cache, else measured now and put there."""
+    name = subject.chain.framework
+    path = store.record_path(name, subject.key)
+    found = store.read(path) or new_record(subject)
+    wanted = [part for part in parts if fresh or part not in found["parts"]]
+    for part in wanted:
+        on_part(name, part)
+        found["parts"][part] = measured(subject, part)
+        found["measured_at"] = records.now_iso()
+        store.write(path, found)
+    return {**found, "parts": {part: found["parts"][part] for part in parts}}
+
+
+def new_record(subject: Subject) -> Json:
+    interpreter = subject.interpreter
+    version = subject.installed[subject.distribution].version
+    return {
+        "schema": store.SCHEMA,
+        "framework": subject.chain.framework,
+        "title": subject.chain.summary,
+        "python": interpreter.python,
+        "versions": {**interpreter.versions, subject.chain.import_name: version},
+        "measured_at": records.now_iso(),
+        "parts": {},
+    }
+
+
+def measured(subject: Subject, part: str) -> Json:
+    """One part. What goes wrong in it is its result: the others are measured all the same."""
+    home = cache_dir() / "usability"
+    home.mkdir(parents=True, exist_ok=True)
+    load = psutil.getloadavg()[0]
+    with tempfile.TemporaryDirectory(dir=home, prefix=".work-") as work:
+        try:
+            found = PARTS[part](subject, Path(work))
+        except (OSError, RuntimeError, ValueError) as error:
+            found = {"error": f"{type(error).__name__}: {error}"}
+    return {"error": None, **found, "load_before": round(load, 2)}
+
+
+def measure_install(subject: Subject, work: Path) -> Json:
+    return package.measure(subject.distribution, subject.interpreter, subject.chain, subject.installed)
+
+
+def measure_start(subject: Subject, work: Path) -> Json:
+    imported = starting.measure_import(subject.interpreter, subject.chain, work)
+    modes = dict(starting.measure_first_update(subject.interpreter, subject.chain, work))
+    return {**imported, "first_update": modes}
+
+
+def measure_code(subject: Subject, work: Path) -> Json:
+    files = subject.description.sources
+    texts = [(RIG / name).read_text(encoding="utf-8") for name in files]
+    return {"files": list(files), **source.measure(texts, subject.description.transfers)}
+
+
+def measure_mistakes(subject: Subject, work: Path) -> Json:
+    made = subject.description.mistakes
+    return {
+        kind: mistakes.make(kind, getattr(made, kind), subject.interpreter, subject.chain, work)
+        for kind in mistakes.SIDES
+    }
+
+
+def measure_save(subject: Subject, work: Path) -> Json:
+    mode = next(mode for mode, devices in subject.chain.modes.items() if "cpu" in devices)
+    return process.rig(subject.interpreter, subject.chain, {"part": "save", "mode": mode}, work)
+
+
+def measure_export(subject: Subject, work: Path) -> Json:
+    found = {}
+    for name, path in subject.description.exports.items():
+        home = work / name
+        home.mkdir()
+        found[name] = exports.measure(name, path, subject.interpreter, subject.chain, home)
+    return {"paths": found, "missing": dict(subject.description.missing), "tolerance": exports.TOLERANCE}
+
+
+def measure_release(subject: Subject, work: Path) -> Json:
+    return releases.measure(subject.installed[subject.distribution])
+
+
+PARTS: dict[str, Callable[[Subject, Path], Json]] = {
+    "install": measure_install,
+    "start": measure_start,
+    "code": measure_code,
+    "mistakes": measure_mistakes,
+    "save": measure_save,
+    "export": measure_export,
+    "release": measure_release,
+}
+
+
+def gather(
+    frameworks: Sequence[str],
+    overrides: Mapping[str, Path],
+    parts: Sequence[str],
+    fresh: bool,
+    on_part: OnPart,
+) -> Json:
+    """What usability.json holds: the record of each framework, and those that are not installed."""
+    found: dict[str, Json] = {}
+    absent: dict[str, Json] = {}
+    for name in frameworks:
+        try:
+            found[name] = record(find(name, overrides), parts, fresh, on_part)
+        except Problem as problem:
+            absent[name] = {"reason": problem.message, "fix": problem.fix}
+    return {
+        "schema": store.SCHEMA,
+        "made_at": records.now_iso(),
+        "machine": machine_facts(),
+        "frameworks": found,
+        "absent": absent,
+    }

@@ -1,0 +1,72 @@
+"""Error quality: what a user sees of three standard mistakes, made for real in a program of a few lines."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+from rldyno.toolchains.catalogue import Toolchain
+from rldyno.toolchains.resolve import Interpreter
+from rldyno.usability.frameworks import Mistake
+from rldyno.usability.process import Ended, start
+
+Json = dict[str, Any]
+# Each program multiplies [2, 3] by [4, 5], float64 by float32, or an array by one on a GPU that is not there.
+# A good message names both sides of the mistake: the sizes, the types, the device and what there is.
+SIDES = {
+    "shape": (r"(?<!\d)3(?!\d)", r"(?<!\d)4(?!\d)"),
+    "dtype": (r"float64|double", r"float32|float(?!\d)"),
+    "device": (r"cuda|gpu|cupy", r"cpu"),
+}
+LONGEST_MESSAGE = 1_000
+_BEGIN = "Traceback (most recent call last):"
+
+
+def make(kind: str, mistake: Mistake, interpreter: Interpreter, chain: Toolchain, directory: Path) -> Json:
+    script = directory / "mistake.py"
+    script.write_text(mistake.code.lstrip(), encoding="utf-8")
+    ended = start(interpreter, chain, [script.name], directory)
+    hidden = (directory, interpreter.path.parents[1], Path.home())
+    return classify(kind, ended, [str(path) for path in hidden])
+
+
+def classify(kind: str, ended: Ended, hidden: list[str]) -> Json:
+    """The verdict, the message verbatim but for the paths in `hidden`, and how long a traceback it ends."""
+    found: Json = {"type": None, "message": None, "names": None, "traceback_lines": None, "result": None}
+    if ended.code is None or ended.code < 0:
+        how = "it hung" if ended.code is None else signal.Signals(-ended.code).name
+        return {**found, "verdict": "crashed", "message": how}
+    if ended.code == 0:
+        return {**found, "verdict": "accepted", "result": last_line(ended.out)}
+    kind_of_error, text, lines = exception(ended.err)
+    for path in hidden:
+        text = text.replace(path + "/", "").replace(path, "…")
+    names = sum(bool(re.search(side, text, re.IGNORECASE)) for side in SIDES[kind])
+    return {
+        **found,
+        "verdict": "refused",
+        "type": kind_of_error,
+        "message": text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 1] + "…",
+        "names": names,
+        "traceback_lines": lines,
+    }
+
+
+def exception(err: str) -> tuple[str, str, int]:
+    """(type, message, lines from the first line of the traceback to the end) of what Python printed."""
+    lines = err.rstrip().splitlines()
+    begins = [index for index, line in enumerate(lines) if line == _BEGIN]
+    if not begins:
+        return "", err.strip(), len(lines)
+    after = range(begins[-1] + 1, len(lines))
+    head = next((index for index in after if lines[index][:1] not in (" ", "")), len(lines) - 1)
+    name, _, first = lines[head].partition(":")
+    message = "\n".join([first.strip(), *lines[head + 1 :]]).strip()
+    return name.rpartition(".")[2], message, len(lines) - begins[0]
+
+
+def last_line(text: str) -> str | None:
+    lines = text.strip().splitlines()
+    return lines[-1].strip() if lines else None

@@ -1,0 +1,152 @@
+"""How much code an algorithm takes in a backend, counted from its syntax tree.
+
+Lines hold code: no blank ones, comments or docstrings. Cyclomatic complexity is McCabe's, 1 plus the
+decisions of a function: `if` and conditional expressions, loops, `for` and `if` of comprehensions, `except`,
+`case`, and each `and` or `or`. A nested function counts by itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import io
+import tokenize
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from rldyno.usability.frameworks import Transfers
+
+ALGORITHMS = ("dqn", "rainbow", "a2c", "ppo")
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_DECISIONS = (ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case)
+_LAYOUT = (
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+)
+
+
+@dataclass(frozen=True)
+class Function:
+    name: str
+    lines: int
+    complexity: int
+
+
+def code_lines(text: str) -> set[int]:
+    """Numbers of the lines that hold code."""
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in _LAYOUT:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        lines -= docstring_lines(node)
+    return lines
+
+
+def docstring_lines(node: ast.AST) -> set[int]:
+    """Of a module, class or function; and of the strings below fields of a class, which document them."""
+    body = getattr(node, "body", None)
+    if not isinstance(body, list):
+        return set()
+    strings = [item for item in body if isinstance(item, ast.Expr) and _is_text(item.value)]
+    return {line for item in strings for line in range(item.lineno, (item.end_lineno or item.lineno) + 1)}
+
+
+def functions(text: str) -> list[Function]:
+    lines = code_lines(text)
+    return [
+        Function(node.name, len(lines & set(extent(node))), complexity(node))
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, _Function)
+    ]
+
+
+def extent(node: _Function) -> range:
+    """Its lines, decorators included."""
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    return range(first, (node.end_lineno or node.lineno) + 1)
+
+
+def complexity(function: _Function) -> int:
+    return 1 + sum(decisions(node) for node in within(function))
+
+
+def within(function: _Function) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions inside it."""
+    pending: list[ast.AST] = list(ast.iter_child_nodes(function))
+    while pending:
+        node = pending.pop()
+        if not isinstance(node, _Function):
+            yield node
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def decisions(node: ast.AST) -> int:
+    if isinstance(node, _DECISIONS):
+        return 1
+    if isinstance(node, ast.BoolOp):
+        return len(node.values) - 1
+    if isinstance(node, ast.comprehension):
+        return 1 + len(node.ifs)
+    return 0
+
+
+def transfer_statements(text: str, transfers: Transfers) -> int:
+    """Statements that place an array on a device, move it, or wait for it, as the patterns know them."""
+    return sum(
+        any(is_transfer(node, transfers) for node in own_expressions(statement))
+        for statement in ast.walk(ast.parse(text))
+        if isinstance(statement, ast.stmt)
+    )
+
+
+def own_expressions(statement: ast.stmt) -> Iterator[ast.AST]:
+    """What a statement evaluates itself, without the statements inside it."""
+    pending = [child for child in ast.iter_child_nodes(statement) if not isinstance(child, ast.stmt)]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
+
+
+def is_transfer(node: ast.AST, transfers: Transfers) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    called = ast.unparse(node.func)
+    return any(fnmatch.fnmatchcase(called, pattern) for pattern in transfers.calls) or any(
+        keyword.arg in transfers.keywords for keyword in node.keywords
+    )
+
+
+def measure(texts: Iterable[str], transfers: Transfers) -> dict[str, object]:
+    """The figures of one backend: `texts` are the files that make it up."""
+    texts = list(texts)
+    found = [function for text in texts for function in functions(text)]
+    widest = max(found, key=lambda function: function.complexity)
+    return {
+        "lines": sum(len(code_lines(text)) for text in texts),
+        "functions": len(found),
+        "complexity": sum(function.complexity for function in found),
+        "most_complex": {"name": widest.name, "complexity": widest.complexity},
+        "transfer_statements": sum(transfer_statements(text, transfers) for text in texts),
+        "losses": {algorithm: loss_of(algorithm, found) for algorithm in ALGORITHMS},
+    }
+
+
+def loss_of(algorithm: str, found: Iterable[Function]) -> dict[str, int] | None:
+    """Functions whose name holds the algorithm's as a word: `dqn`, `_dqn_loss` and `_dqn_goal`."""
+    named = [function for function in found if algorithm in function.name.split("_")]
+    if not named:
+        return None
+    return {
+        "lines": sum(function.lines for function in named),
+        "complexity": sum(function.complexity for function in named),
+    }
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)

@@ -1,0 +1,77 @@
+"""How long a user waits: for the import, and from starting the process to the first update."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rldyno.toolchains.catalogue import Toolchain
+from rldyno.toolchains.resolve import Interpreter
+from rldyno.usability.process import Ended, last_words, rig, start
+
+Json = dict[str, Any]
+IMPORTS = 5
+FIRST_UPDATES = 3
+# A mode that compiles for longer than this is started once.
+SLOW_S = 10.0
+
+
+def measure_import(interpreter: Interpreter, chain: Toolchain, directory: Path) -> Json:
+    """Median seconds of `import` in fresh processes, less those of a bare interpreter, in turn.
+
+    The process ends at once after the import: tearing a framework down is another matter.
+    """
+    bare, full = "import os; os._exit(0)", f"import os, {chain.import_name}; os._exit(0)"
+    # The first import of a cold machine reads from the disk.
+    _check(start(interpreter, chain, ["-c", full], directory))
+    times: dict[str, list[float]] = {bare: [], full: []}
+    for _ in range(IMPORTS):
+        for code, spent in times.items():
+            spent.append(_check(start(interpreter, chain, ["-c", code], directory)).seconds)
+    interpreter_s, import_s = (statistics.median(spent) for spent in times.values())
+    return {
+        "import_s": max(0.0, import_s - interpreter_s),
+        "interpreter_s": interpreter_s,
+        "processes": IMPORTS,
+    }
+
+
+def measure_first_update(
+    interpreter: Interpreter, chain: Toolchain, directory: Path
+) -> Iterator[tuple[str, Json]]:
+    """(mode, seconds from the start of the process to the loss of the first update) of each mode on the CPU.
+
+    Compilers keep what they compiled: `first_s` is the first process, `median_s` of all of them.
+    """
+    missing = chain.missing_needs(interpreter.path)
+    for mode, devices in chain.modes.items():
+        lacking = [need for need in missing if not need.modes or mode in need.modes]
+        if "cpu" not in devices:
+            continue
+        if lacking:
+            yield mode, {"first_s": None, "median_s": None, "reason": lacking[0].why}
+            continue
+        yield mode, _first_update(interpreter, chain, mode, directory)
+
+
+def _first_update(interpreter: Interpreter, chain: Toolchain, mode: str, directory: Path) -> Json:
+    spent: list[float] = []
+    while len(spent) < FIRST_UPDATES and not (spent and spent[0] > SLOW_S):
+        answer = rig(interpreter, chain, {"part": "first_update", "mode": mode}, directory)
+        if answer["error"]:
+            return {"first_s": None, "median_s": None, "reason": answer["error"]}
+        spent.append(answer["nanoseconds"] / 1e9)
+    return {
+        "first_s": spent[0],
+        "median_s": statistics.median(spent),
+        "processes": len(spent),
+        "reason": None,
+    }
+
+
+def _check(ended: Ended) -> Ended:
+    if ended.code != 0:
+        raise RuntimeError(last_words(ended))
+    return ended

@@ -1,0 +1,161 @@
+"""The `usability` job: one part in a fresh process, because what is tried here may crash it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import statistics
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Tuple
+
+import numpy as np
+
+from rldyno_rig import batches, hyper, schema
+from rldyno_rig.spec import Params, Spec, complete, draw_params
+from rldyno_rig.training import write_json
+
+JOB_FILE, ANSWER_FILE = "usability.json", "answer.json"
+MADE, ONNX_FILE, GIVEN_FILE = "made", "model.onnx", "given.npz"
+NETWORKS = ("mlp", "cnn")
+DTYPE = "float32"
+ROWS = 8
+REPEATS = 5
+
+
+def answer(directory: Path, started_ns: int) -> int:
+    """Reads usability.json: part, framework, mode, paths, network, export; writes answer.json."""
+    job = json.loads((directory / JOB_FILE).read_text(encoding="utf-8"))
+    # Packages that only exporting needs come after the toolchain's own, so that they replace none of them.
+    sys.path.extend(job.get("paths", []))
+    parts: Dict[str, Callable[[Dict[str, Any], Path], Dict[str, Any]]] = {
+        "first_update": first_update,
+        "save": save_and_load,
+        "export": export,
+        "onnxruntime": run_onnx,
+    }
+    os.environ.setdefault(schema.SPAWN_VARIABLE, str(started_ns))
+    try:
+        found = parts[job["part"]](job, directory)
+    except Exception as problem:
+        traceback.print_exc()
+        text = str(problem).strip()
+        found = {"error": "{}: {}".format(type(problem).__name__, text) if text else type(problem).__name__}
+    write_json(directory / ANSWER_FILE, {"error": None, **found})
+    return 0
+
+
+def first_update(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
+    """Nanoseconds from the spawn of this process until the loss of a first DQN update is on the host."""
+    spawned_ns = int(os.environ[schema.SPAWN_VARIABLE])
+    backend, spec, learner = built(job, "mlp")
+    rng = np.random.default_rng(0)
+    batch = batches.synthetic(spec, rng, DTYPE, backend.INDEX_DTYPE, batches.size(spec))
+    learner.read(learner.update(learner.put(*batch), spec.hyper.learning_rate))
+    return {"nanoseconds": time.perf_counter_ns() - spawned_ns}
+
+
+def save_and_load(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
+    """Each network's weights, saved the framework's way and loaded into a learner that had others."""
+    way = importlib.import_module("rldyno_rig.usability." + job["framework"] + "_")
+    return {
+        "by": way.SAVED_BY,
+        "networks": {name: round_trip(job, directory, way, name) for name in NETWORKS},
+    }
+
+
+def round_trip(job: Dict[str, Any], directory: Path, way: Any, network: str) -> Dict[str, Any]:
+    home = directory / network
+    home.mkdir()
+    _, _, learner = built(job, network)
+    state = learner.state()
+    weights = state["params"]
+    arrays = dict(zip(weights, learner.put(*weights.values())))
+    save_s = timed(lambda: way.save(arrays, home / "weights"))
+    loaded: Params = way.load(home / "weights", weights)
+    load_s = timed(lambda: way.load(home / "weights", weights))
+    _, _, other = built(job, network, seed=1)
+    other.load({**state, "params": loaded})
+    found = other.state()["params"]
+    return {
+        "weights_bytes": sum(array.nbytes for array in weights.values()),
+        "file_bytes": size_of(home),
+        "save_s": save_s,
+        "load_s": load_s,
+        "exact": all(found[name].tobytes() == array.tobytes() for name, array in weights.items()),
+    }
+
+
+def export(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
+    """Take one export path with one network; the largest difference from the backend's own outputs."""
+    way = importlib.import_module("rldyno_rig.usability." + job["framework"] + "_")
+    _, spec, learner = built(job, job["network"])
+    obs = batches.observations(spec.network, np.random.default_rng(0), ROWS)
+    expected = list(learner.forward(obs, None).values())
+    made = directory / MADE
+    made.mkdir()
+    outputs = way.EXPORTS[job["export"]](learner, obs, made)
+    if outputs is not None:
+        return {"file_bytes": size_of(made), "difference": largest(expected, outputs)}
+    heads = {"head{}".format(index): array for index, array in enumerate(expected)}
+    np.savez(str(directory / GIVEN_FILE), obs=obs, **heads)
+    return {"file_bytes": (made / ONNX_FILE).stat().st_size, "difference": None}
+
+
+def run_onnx(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
+    """In the toolchain of onnxruntime: run what another process exported."""
+    import onnxruntime
+
+    with np.load(str(directory / GIVEN_FILE), allow_pickle=False) as file:
+        given = dict(file)
+    obs = given.pop("obs")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        str(directory / MADE / ONNX_FILE), options, providers=["CPUExecutionProvider"]
+    )
+    (wanted,) = session.get_inputs()
+    kind = wanted.type[len("tensor(") : -1]
+    kind = {"float": "float32", "double": "float64"}.get(kind, kind)
+    outputs = session.run(None, {wanted.name: obs.astype(kind)})
+    return {
+        "difference": largest(list(given.values()), outputs),
+        "versions": {"onnxruntime": onnxruntime.__version__},
+    }
+
+
+def built(job: Dict[str, Any], network: str, seed: int = 0) -> Tuple[Any, Spec, Any]:
+    """The backend, the spec of a DQN and its learner, as a trial makes them."""
+    backend = importlib.import_module("rldyno_rig.backends." + job["framework"] + "_")
+    values = hyper.ALGORITHMS["dqn"](**({"convolutions": hyper.CNN_SMALL} if network == "cnn" else {}))
+    observation, kind = ((4, 84, 84), "uint8") if network == "cnn" else ((4,), "float32")
+    spec = complete("dqn", values, observation, kind, 6 if network == "cnn" else 2)
+    params = draw_params(spec, np.random.default_rng(seed))
+    return backend, spec, backend.make(spec, params, job["mode"], "cpu", DTYPE)
+
+
+def largest(expected: List[np.ndarray], found: Any) -> float:
+    """Largest absolute difference; outputs of another number or shape are an error, not a difference."""
+    arrays = [np.asarray(array) for array in found]
+    shapes, wanted = [array.shape for array in arrays], [array.shape for array in expected]
+    if shapes != wanted:
+        raise ValueError("it returns outputs of shapes {}, not {}".format(shapes, wanted))
+    return max(float(np.max(np.abs(one - other))) for one, other in zip(expected, arrays))
+
+
+def size_of(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+
+
+def timed(action: Callable[[], Any]) -> float:
+    """Median seconds of a few calls, after one that is not counted."""
+    action()
+    spent = []
+    for _ in range(REPEATS):
+        began = time.perf_counter()
+        action()
+        spent.append(time.perf_counter() - began)
+    return statistics.median(spent)

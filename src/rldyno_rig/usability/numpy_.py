@@ -1,0 +1,22 @@
+"""NumPy: `savez`, and nothing to export to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Callable, Dict
+
+import numpy as np
+
+SAVED_BY = "numpy.savez"
+
+
+def save(arrays: Dict[str, Any], path: Path) -> None:
+    np.savez(str(path.with_suffix(".npz")), **{name: np.asarray(array) for name, array in arrays.items()})
+
+
+def load(path: Path, like: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+    with np.load(str(path.with_suffix(".npz")), allow_pickle=False) as file:
+        return dict(file)
+
+
+EXPORTS: Dict[str, Callable[..., Any]] = {}
