@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from rldyno.answers.breakeven import BreakEven, costs, overtakings
+from rldyno.answers.duels import rule_of
 from rldyno.answers.flips import Flip, axis_flips
 from rldyno.answers.numbers import factor, interval, number
 from rldyno.answers.runs import by_contestant
@@ -175,7 +176,7 @@ def with_energy(results: Results, group: Group, rng: np.random.Generator) -> Gro
         else row
         for row in group.rows
     ]
-    return replace(group, rows=tuple(with_ratios(rows, runs, samples, ENERGY)))
+    return replace(group, rows=tuple(with_ratios(rows, runs, samples, ENERGY, rule_of(results.manifest))))
 
 
 def refused(directory: Path, group: Group, goal: str) -> Refusal | None:

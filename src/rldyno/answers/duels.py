@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rldyno.answers.runs import Runs, first_known
+from rldyno.records import Json
 from rldyno.stats import anytime
 from rldyno.stats.anytime import Gaps
 from rldyno.stats.bootstrap import Floats
@@ -22,6 +23,23 @@ from rldyno.stats.significance import holm
 
 DIFFERENT, EQUAL, OPEN, UNREACHED = "different", "equal", "open", "unreached"
 RESOLVED, WINNER = "resolved", "winner"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When comparisons of a study with adaptive seeds are settled."""
+
+    min: int
+    max: int
+    until: str
+    within: float
+
+
+def rule_of(manifest: Json) -> Rule | None:
+    """None for a study with fixed seeds."""
+    asked = manifest.get("adaptive")
+    return Rule(**{name: asked[name] for name in ("min", "max", "until", "within")}) if asked else None
+
 
 Seeded = Mapping[int, tuple[float, bool]]
 """Seed → (value, whether it was reached): the runs of one contestant, in the order of the seeds."""

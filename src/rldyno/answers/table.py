@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from rldyno.answers.duels import EQUAL, Rule, Scale, duels, rule_of, seeded
 from rldyno.answers.leads import chances, seeds_missing
 from rldyno.answers.parity import Parity, group_parity
 from rldyno.answers.runs import Runs, by_contestant
@@ -74,6 +75,8 @@ class Figure:
     """How easily chance alone parts it from the best: p, corrected for all pairs of the group (Holm)."""
     more_seeds: int | None = None
     """Where that is above 5 %: seeds that would probably tell them apart; None where that is hopeless."""
+    equal_within: float | None = None
+    """Adaptive seeds: shown to be no more than this share worse than the best."""
 
 
 @dataclass(frozen=True)
@@ -139,8 +142,7 @@ class Group:
 
     @property
     def algorithm(self) -> str:
-        name = str(self.axes["algorithm"])
-        return ALGORITHM_NAMES.get(name, name)
+        return algorithm_name(self.axes)
 
     @property
     def environment(self) -> str:
@@ -148,12 +150,11 @@ class Group:
 
     @property
     def label(self) -> str:
-        task = f"{self.algorithm} on {self.environment}"
-        return f"{task}, {self.setting}" if self.setting else task
+        return group_label(self.axes, self.setting)
 
     @property
     def primary(self) -> Metric:
-        return THROUGHPUT if self.stop_return is None else THRESHOLD
+        return primary_metric(self.stop_return)
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -166,14 +167,18 @@ class Group:
 
 def compare(results: Results) -> tuple[Group, ...]:
     """One group per algorithm × environment × setting that has trials, in the order of the plan."""
-    axes = results.axes
-    varying = [name for name in axes if results.trials[name].n_unique() > 1]
-    parts = results.trials.partition_by(axes, as_dict=True, maintain_order=True)
     rng = np.random.default_rng(SEED)
-    return tuple(
-        compare_group(results, dict(zip(axes, key, strict=True)), varying, trials, rng)
-        for key, trials in parts.items()
-    )
+    varying = varying_axes(results)
+    return tuple(compare_group(results, axes, varying, trials, rng) for axes, trials in group_frames(results))
+
+
+def group_frames(results: Results) -> list[tuple[dict[str, Any], pl.DataFrame]]:
+    parts = results.trials.partition_by(results.axes, as_dict=True, maintain_order=True)
+    return [(dict(zip(results.axes, key, strict=True)), trials) for key, trials in parts.items()]
+
+
+def varying_axes(results: Results) -> list[str]:
+    return [name for name in results.axes if results.trials[name].n_unique() > 1]
 
 
 def compare_group(
@@ -191,6 +196,7 @@ def compare_group(
     rows = [contestant_row(told[name], done, samples[name]) for name, done in runs.items()]
     parity = group_parity(results, runs, {row.contestant for row in rows if row.unranked is None})
     rows = [replace(row, parity=parity.get(row.contestant)) for row in rows]
+    rule = rule_of(results.manifest)
     group = Group(
         axes=axes,
         setting=setting_label(axes, varying),
@@ -201,10 +207,14 @@ def compare_group(
         runs=runs,
     )
     for metric in group.metrics:
-        rows = with_ratios(
-            rows, runs, {name: found.get(metric.name) for name, found in samples.items()}, metric
-        )
+        known = {name: found.get(metric.name) for name, found in samples.items()}
+        rows = with_ratios(rows, runs, known, metric, rule)
     return replace(group, rows=tuple(sorted(rows, key=lambda row: rank_key(row, group.primary))))
+
+
+def primary_metric(stop_return: object) -> Metric:
+    """What a group is ranked by: the time to its threshold if it has one."""
+    return THROUGHPUT if stop_return is None else THRESHOLD
 
 
 def contestant_row(trials: Sequence[Json], done: Runs, samples: Mapping[str, Sample]) -> Row:
@@ -275,34 +285,84 @@ def with_ratios(
     runs: Mapping[str, Runs],
     samples: Mapping[str, Sample | None],
     metric: Metric,
+    rule: Rule | None = None,
 ) -> list[Row]:
+    """Rows with their figures held against the best; `rule` where seeds were added after looks."""
     rows = list(rows)
     candidates = [row for row in rows if row.unranked is None and metric.name in row.figures]
     best = min(candidates, key=lambda row: badness(row, metric), default=None)
     if best is None or not math.isfinite(badness(best, metric)):
         return rows
-    values = {row.contestant: run_values(runs[row.contestant], metric) for row in candidates}
-    chance = chances(values)
-    compared = {}
-    for row in candidates:
-        figure = row.figures[metric.name]
-        if row is best:
-            compared[row.contestant] = replace(figure, ratio=Estimate(1.0, None, None, row.done), best=True)
-            continue
-        p = chance.get(frozenset((row.contestant, best.contestant)))
-        open_still = p is not None and p > ALPHA
-        compared[row.contestant] = replace(
-            figure,
+    worse = {
+        row.contestant: replace(
+            row.figures[metric.name],
             ratio=times_worse(samples[row.contestant], samples[best.contestant], metric),
-            chance=p,
-            more_seeds=seeds_missing(values[row.contestant], values[best.contestant]) if open_still else None,
         )
+        for row in candidates
+    }
+    if rule is None:
+        judged = judged_once(worse, best.contestant, runs, metric)
+    else:
+        judged = judged_at_any_time(worse, best.contestant, runs, metric, rule, family=len(rows))
+    judged[best.contestant] = replace(
+        worse[best.contestant], ratio=Estimate(1.0, None, None, best.done), best=True
+    )
     return [
-        replace(row, figures={**row.figures, metric.name: compared[row.contestant]})
-        if row.contestant in compared
+        replace(row, figures={**row.figures, metric.name: judged[row.contestant]})
+        if row.contestant in judged
         else row
         for row in rows
     ]
+
+
+def judged_once(
+    figures: Mapping[str, Figure], best: str, runs: Mapping[str, Runs], metric: Metric
+) -> dict[str, Figure]:
+    """For a number of seeds that was fixed beforehand."""
+    values = {name: run_values(runs[name], metric) for name in figures}
+    chance = chances(values)
+    judged = {}
+    for name, figure in figures.items():
+        p = chance.get(frozenset((name, best)))
+        open_still = p is not None and p > ALPHA
+        more = seeds_missing(values[name], values[best]) if open_still else None
+        judged[name] = replace(figure, chance=p, more_seeds=more)
+    return judged
+
+
+def judged_at_any_time(
+    figures: Mapping[str, Figure],
+    best: str,
+    runs: Mapping[str, Runs],
+    metric: Metric,
+    rule: Rule,
+    family: int,
+) -> dict[str, Figure]:
+    """Where seeds were added as long as comparisons were open: chance and interval hold at any number."""
+    scale = scale_of(metric, rule.within)
+    column = None if scale.censorable else metric.column
+    found = duels({name: seeded(runs[name], column) for name in figures}, scale, family)
+    judged = {}
+    for name, figure in figures.items():
+        if name == best:
+            continue
+        duel = found[frozenset((name, best))].seen_from(best)
+        ratio = figure.ratio
+        if ratio is not None:
+            point = ratio.point if math.isnan(duel.ratio) else duel.ratio
+            ratio = Estimate(point, duel.low, duel.high, duel.seeds)
+        judged[name] = replace(
+            figure,
+            ratio=ratio,
+            chance=duel.chance,
+            more_seeds=duel.more_seeds,
+            equal_within=rule.within if duel.state == EQUAL else None,
+        )
+    return judged
+
+
+def scale_of(metric: Metric, within: float) -> Scale:
+    return Scale(metric.more_is_better, metric is THRESHOLD, within)
 
 
 def against(done: Runs, best: Runs, metric: Metric, rng: np.random.Generator) -> Estimate | None:
@@ -329,6 +389,16 @@ def badness(row: Row, metric: Metric) -> float:
 
 def rank_key(row: Row, primary: Metric) -> tuple[bool, bool, float, str]:
     return (row.unranked is not None, row.absent is not None, badness(row, primary), row.contestant)
+
+
+def algorithm_name(axes: Mapping[str, Any]) -> str:
+    name = str(axes["algorithm"])
+    return ALGORITHM_NAMES.get(name, name)
+
+
+def group_label(axes: Mapping[str, Any], setting: str) -> str:
+    task = f"{algorithm_name(axes)} on {axes['environment']}"
+    return f"{task}, {setting}" if setting else task
 
 
 def setting_label(axes: dict[str, Any], varying: Sequence[str]) -> str:
