@@ -140,7 +140,7 @@ def read_json(path: Path) -> Json:
 
 # --- CSV ----------------------------------------------------------------------------------------------------
 
-_REAL_COLUMNS = ("return", "return_mean", "loss")
+_REAL_COLUMNS = ("return", "return_mean", "loss", "threads_runnable")
 _REAL_SUFFIXES = ("_percent", "_w", "_joules")
 
 
@@ -210,21 +210,35 @@ def _body(path: Path, columns: Sequence[str]) -> bytes:
         return b""
     if not data:
         return b""
-    _check_header(path, data, columns)
+    found = _header(path, data, columns)
     body = data[data.index(b"\n") + 1 :]
-    if body.count(b",") != body.count(b"\n") * (len(columns) - 1):
-        raise _damaged_line(path, body, columns) or Problem(f"{path} is damaged", code=1)
-    return body
+    if body.count(b",") != body.count(b"\n") * (len(found) - 1):
+        raise _damaged_line(path, body, found) or Problem(f"{path} is damaged", code=1)
+    if found == list(columns):
+        return body
+    if problem := _damaged_line(path, body, found):
+        raise problem
+    return _widened(body, found, columns)
 
 
-def _check_header(path: Path, data: bytes, columns: Sequence[str]) -> None:
+def _header(path: Path, data: bytes, columns: Sequence[str]) -> list[str]:
+    """The file's columns: ours, or fewer of them in a file from before the others were added."""
     header = data[: data.index(b"\n")].decode(errors="replace").strip()
-    if header != ",".join(columns):
+    found = header.split(",")
+    if columns[0] not in found or not set(found) <= set(columns) or len(set(found)) < len(found):
         raise Problem(
             f"{path}:1: the header is not the one of schema {schema.SCHEMA_VERSION}",
             detail=f"found    {header[:200]}\nexpected {','.join(columns)}",
             code=1,
         )
+    return found
+
+
+def _widened(body: bytes, found: Sequence[str], columns: Sequence[str]) -> bytes:
+    """Rows with all of our columns; those that the file does not have are empty: not measured."""
+    places = [found.index(name) if name in found else len(found) for name in columns]
+    rows = ([*line.split(b","), b""] for line in body.splitlines())
+    return b"".join(b",".join(row[place] for place in places) + b"\n" for row in rows)
 
 
 def _damaged_line(path: Path, body: bytes, columns: Sequence[str]) -> Problem | None:

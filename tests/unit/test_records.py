@@ -98,6 +98,15 @@ def test_lines_whose_faults_cancel_are_still_found(tmp_path: Path) -> None:
         records.read_csv(path, COLUMNS)
 
 
+def test_a_file_from_before_a_column_was_added_has_nothing_in_it(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("time_ns,return_mean\n1,2.5\n2,\n")
+    frame = records.read_csv(tmp_path / "p.csv", COLUMNS)
+    assert frame.rows() == [(1, None, 2.5), (2, None, None)]
+    (tmp_path / "p.csv").write_text("time_ns,return_mean\n1,2.5,9\n2\n")
+    with pytest.raises(Problem, match=r"p\.csv:2: damaged line"):
+        records.read_csv(tmp_path / "p.csv", COLUMNS)
+
+
 def test_other_header_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
     path.write_text("a,b,c\n1,2,3\n")
