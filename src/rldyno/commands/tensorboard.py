@@ -1,0 +1,21 @@
+"""`rldyno tensorboard DIR`: event files of finished trials."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def tensorboard(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A results directory.")],
+) -> None:
+    """Write TensorBoard event files of every trial that has ended: see them with `tensorboard --logdir`."""
+    from rldyno.tensorboard import FOLDER, write_all
+
+    written = write_all(directory, lambda line: typer.echo(line, err=True))
+    each = f", {1000 * written.seconds / written.trials:.0f} ms each" if written.trials else ""
+    kept = f"; {written.kept} were there already" if written.kept else ""
+    typer.echo(f"{written.trials} event files written{each}{kept}")
+    typer.echo(f"tensorboard --logdir {directory / FOLDER}")
