@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rldyno.answers.advice import Advice, advise, confidence_words, evidence_words, length_words, pick_words
-from rldyno.answers.breakeven import break_even, crossing, overtakings
+from rldyno.answers.breakeven import break_even, crossing, overtakings, pairwise
 from rldyno.answers.flips import axis_flips
 from rldyno.cli import app
 from rldyno.errors import Problem
@@ -52,6 +52,38 @@ def test_break_even_has_an_interval_around_the_truth() -> None:
     assert found.steps.high is not None
     assert found.steps.low < 4000 < found.steps.high
     assert found.words.startswith("`compile` overtakes `eager` after ")
+
+
+def test_break_even_in_updates() -> None:
+    # An update every fourth step: the same moment is a quarter as many updates.
+    eager, compiled = (
+        np.concatenate([found, 4 * found[:, 1:]], axis=1) for found in (runs(1.0, 2e-3), runs(5.0, 1e-3))
+    )
+    found = break_even("torch:eager", eager, "torch:compile", compiled, rng())
+    assert found is not None
+    assert found.updates is not None
+    assert found.updates.point == pytest.approx(found.steps.point / 4)
+    assert found.updates.high == pytest.approx((found.steps.high or 0) / 4)
+    assert " or 1,0" in found.words
+    uncounted = np.concatenate([runs(1.0, 2e-3), np.full((8, 1), np.nan)], axis=1)
+    unknown = break_even("torch:eager", uncounted, "torch:compile", compiled, rng())
+    assert unknown is not None
+    assert unknown.updates is None
+
+
+def test_every_pair_that_crosses_modes_of_one_framework_first() -> None:
+    fleet = {
+        "numpy:eager": runs(0.1, 5e-3),
+        "torch:eager": runs(1.0, 2e-3),
+        "torch:compile": runs(15.0, 1e-3),
+        "slow:eager": runs(20.0, 9e-3),
+    }
+    found = [(turn.first, turn.then) for turn in pairwise(fleet, rng())]
+    assert found == [
+        ("torch:eager", "torch:compile"),
+        ("numpy:eager", "torch:eager"),
+        ("numpy:eager", "torch:compile"),
+    ]
 
 
 def test_break_even_covers() -> None:

@@ -19,7 +19,7 @@ def run_length_rows(group: Group) -> list[dict[str, Any]]:
     for row in group.rows:
         runs = costs(group.runs[row.contestant])
         if len(runs):
-            startup_s, step_s = typical(runs)
+            startup_s, step_s, _ = typical(runs)
             rows += [
                 {
                     "contestant": row.contestant,
