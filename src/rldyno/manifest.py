@@ -42,8 +42,18 @@ def make_manifest(plan: Plan, interpreters: Mapping[str, Interpreter], earlier: 
             **{name: metadata.version(name) for name in ("numpy", "polars")},
         },
         "toolchains": {**(earlier or {}).get("toolchains", {}), **toolchain_facts(interpreters)},
+        "left_out": list(plan.study.left_out),
+        "adaptive": adaptive_part(plan.study, earlier),
         "trials": [trial.id for trial in plan.trials],
     }
+
+
+def adaptive_part(study: Study, earlier: Json | None) -> Json | None:
+    """The rule for adding seeds, and the looks that were taken by it; None for fixed seeds."""
+    if study.adaptive is None:
+        return None
+    before = (earlier or {}).get("adaptive") or {}
+    return {**study.adaptive.model_dump(), "looks": before.get("looks", []), "ended": None}
 
 
 def toolchain_facts(interpreters: Mapping[str, Interpreter]) -> Json:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from rldyno import manifest, records
+from rldyno import manifest, records, rounds
 from rldyno.errors import Problem
 from rldyno.estimate import estimate, load_rates, remember
 from rldyno.launch.cpus import available_cpus, place
@@ -49,6 +49,8 @@ class Options:
     report: bool = True
     noise_limit: NoiseLimit | None = None
     """Repeat trials that are noisier than this."""
+    hours: float | None = None
+    """Start no block of seeds that would not end within so many hours."""
     pip_args: Sequence[str] | None = None
 
 
@@ -63,26 +65,33 @@ def run_study(study_path: Path, options: Options, console: Console) -> bool:
         if earlier and not options.amend:
             manifest.check_same_study(results, earlier, plan.study)
         interpreters, absent = find_interpreters(plan, options, console)
-        current = manifest.make_manifest(plan, interpreters, earlier)
+        part = rounds.begun(plan, earlier)
+        current = manifest.make_manifest(part, interpreters, earlier)
         if earlier and not options.amend:
             manifest.check_same_conditions(results, earlier, current)
         records.write_atomically(results.study, study_path.read_text(encoding="utf-8"))
         records.write_json(results.manifest, current)
-        todo = prepare(results, plan, interpreters, absent, options.keep_failed, console)
+        todo = prepare(results, part, interpreters, absent, options.keep_failed, console)
         if todo and options.verify:
             from rldyno import certificates
 
             certificates.ensure(plan, interpreters, results.root, console)
+
+        def run(part: Plan) -> None:
+            launch = partial(_launch, results, part, options.jobs, Pool(worker_cpus), probe_cpu, console)
+            launch(prepare(results, part, interpreters, absent, options.keep_failed, console))
+            if options.noise_limit:
+                homes = [results.trial(trial.id) for trial in part.trials]
+                run_until_quiet(homes, options.noise_limit, launch, console)
+
+        hours = rounds.Hours(options.hours and options.hours * 3600)
         pin(None if probe_cpu is None else (probe_cpu,))
         try:
-            launch = partial(_launch, results, plan, options.jobs, Pool(worker_cpus), probe_cpu, console)
-            launch(todo)
-            if options.noise_limit:
-                homes = [results.trial(trial.id) for trial in plan.trials]
-                run_until_quiet(homes, options.noise_limit, launch, console)
+            rounds.run_opening(part, run, hours)
+            part = rounds.add_seeds(results, plan, current, run, hours, console)
         finally:
             pin(available)
-        finished = summarise(results, plan, console)
+        finished = summarise(results, part, console)
         if any(results.trials.glob(f"*/{OUTCOME_FILE}")):
             answer(results, options.report, console)
         return finished

@@ -18,6 +18,10 @@ def run(
         typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework; repeatable."),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Trials at a time, each on CPUs of its own.")] = 1,
+    hours: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Start no block of seeds that would not end within so many hours."),
+    ] = None,
     keep_failed: Annotated[
         bool,
         typer.Option("--keep-failed", help="Leave failed trials as they are instead of running them again."),
@@ -48,6 +52,7 @@ def run(
         out=out,
         overrides=parse_overrides(toolchain or []),
         jobs=jobs,
+        hours=hours,
         keep_failed=keep_failed,
         amend=amend,
         verify=not no_verify,

@@ -16,6 +16,7 @@ def status(
     from rich.markup import escape
 
     from rldyno import records
+    from rldyno.answers.looks import status_lines
     from rldyno.progress import figures_table, read_figures
     from rldyno_rig.schema import TRIAL_FILE
 
@@ -28,6 +29,8 @@ def status(
     holder = records.lock_holder(results.lock)
     if holder is not None:
         console.print(f"`rldyno run` is working here (pid {holder.get('pid')}, since {holder.get('since')})")
+    for line in status_lines(results.read_manifest()):
+        console.print(escape(line))
     running = {
         trial: read_figures(
             results.trial(trial), records.read_json(results.trial(trial) / TRIAL_FILE)["budget"]
