@@ -1,0 +1,242 @@
+"""Seeds added where comparisons are open: the rounds, the looks they leave, and going on after a kill."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from rich.console import Console
+
+from rldyno import records, rounds
+from rldyno.answers.looks import latest, status_lines
+from rldyno.answers.sentence import verdict
+from rldyno.answers.table import compare
+from rldyno.manifest import adaptive_part
+from rldyno.plan import Plan, Trial, make_plan
+from rldyno.records import Json, Results
+from rldyno.results import load_results
+from rldyno.study import load_study
+from rldyno_rig.schema import OUTCOME_FILE, SCHEMA_VERSION, TRIAL_FILE
+
+STUDY = """
+contestants = ["numpy:eager", "torch:eager", "jax:jit"]
+algorithms = ["dqn"]
+environments = ["CartPole-v1"]
+seeds = {seeds}
+[budget]
+steps = 1000
+"""
+# Steps per second and the spread of one run: two that cannot be told apart by seven seeds, one far off.
+RATES = {"numpy:eager": (1000.0, 0.2), "torch:eager": (1030.0, 0.2), "jax:jit": (9000.0, 0.01)}
+
+
+class Killed(Exception):
+    pass
+
+
+class Course:
+    """A results directory whose trials end at once, with known speeds."""
+
+    def __init__(self, folder: Path, seeds: str, rates: dict[str, tuple[float, float]] = RATES) -> None:
+        folder.mkdir(exist_ok=True)
+        path = folder / "study.toml"
+        path.write_text(STUDY.format(seeds=seeds))
+        self.plan = make_plan(load_study(path))
+        self.results = Results(folder / "out")
+        self.results.trials.mkdir(parents=True, exist_ok=True)
+        self.rates = rates
+        self.ran: list[str] = []
+        self.said = ""
+
+    def go(self, kill_after: int | None = None, hours: float | None = None) -> Plan:
+        earlier = self.results.read_manifest() if self.results.manifest.exists() else None
+        part = rounds.begun(self.plan, earlier)
+        manifest: Json = {
+            "schema": SCHEMA_VERSION,
+            "adaptive": adaptive_part(self.plan.study, earlier),
+            "trials": [trial.id for trial in part.trials],
+        }
+        records.write_json(self.results.manifest, manifest)
+        stream = io.StringIO()
+        console = Console(file=stream, width=200)
+        run = self.runner(kill_after)
+        clock = rounds.Hours(hours and hours * 3600)
+        try:
+            rounds.run_opening(part, run, clock)
+            return rounds.add_seeds(self.results, self.plan, manifest, run, clock, console)
+        finally:
+            self.said = stream.getvalue()
+
+    def runner(self, kill_after: int | None) -> Callable[[Plan], None]:
+        def run(part: Plan) -> None:
+            for trial in part.trials:
+                if (self.results.trial(trial.id) / OUTCOME_FILE).exists():
+                    continue
+                if kill_after is not None and len(self.ran) >= kill_after:
+                    raise Killed
+                self.end(trial)
+                self.ran.append(trial.id)
+
+        return run
+
+    def end(self, trial: Trial) -> None:
+        home = self.results.trial(trial.id)
+        home.mkdir(exist_ok=True)
+        rate, spread = self.rates[trial.cell.contestant]
+        speed = rate * math.exp(spread * random.Random(trial.id).gauss(0, 1))
+        (home / TRIAL_FILE).write_text(json.dumps(trial.to_json()))
+        result = {"steps": 1000, "train_ns": int(1e12 / speed), "train_start_ns": 10**9}
+        outcome = {"status": "done", "reason": "steps", "message": "", "wall_s": 2.0, "result": result}
+        (home / OUTCOME_FILE).write_text(json.dumps(outcome))
+
+    def seeds(self) -> dict[str, int]:
+        trials = load_results(self.results.root).trials
+        return dict(trials.group_by("contestant").len().iter_rows())
+
+    def looks(self) -> list[dict[str, Any]]:
+        """What the manifest keeps, but for the time of day."""
+        adaptive = self.results.read_manifest()["adaptive"]
+        return [{name: value for name, value in look.items() if name != "at"} for look in adaptive["looks"]]
+
+
+def test_only_open_comparisons_get_more_seeds_up_to_the_most(tmp_path: Path) -> None:
+    course = Course(tmp_path, "{ min = 5, max = 7 }")
+    part = course.go()
+    assert course.seeds() == {"numpy:eager": 7, "torch:eager": 7, "jax:jit": 5}
+    manifest = course.results.read_manifest()
+    assert manifest["trials"] == [trial.id for trial in part.trials]
+    assert manifest["adaptive"]["ended"] == "max"
+    assert [look["added"] for look in course.looks()] == [2, 2, 0]
+    states = {
+        (duel["first"], duel["second"]): duel["state"]
+        for duel in latest(manifest)["DQN on CartPole-v1"]["duels"]
+    }
+    assert len(states) == 2
+    assert {pair for pair, state in states.items() if state == "different"} == {
+        pair for pair in states if pair[0] == "jax:jit"
+    }
+    assert "1 of 2 comparisons decided, 1 open" in course.said
+    assert "adding 2 trials, seed 5" in course.said
+    assert "no more seeds: the most seeds that the study allows are spent" in course.said
+
+
+def test_rounds_keep_the_order_of_the_plan(tmp_path: Path) -> None:
+    course = Course(tmp_path, "{ min = 5, max = 7 }")
+    course.go()
+    place = {trial.id: index for index, trial in enumerate(course.plan.trials)}
+    assert course.ran == sorted(course.ran, key=place.__getitem__)
+
+
+def test_a_clear_ranking_takes_the_fewest(tmp_path: Path) -> None:
+    clear = {"numpy:eager": (100.0, 0.02), "torch:eager": (300.0, 0.02), "jax:jit": (900.0, 0.02)}
+    course = Course(tmp_path, "{ min = 5, max = 30 }", clear)
+    course.go()
+    assert course.seeds() == dict.fromkeys(clear, 5)
+    assert course.results.read_manifest()["adaptive"]["ended"] == "resolved"
+    (line,) = status_lines(course.results.read_manifest())
+    assert line.endswith("2 comparisons decided, 0 open; stopped: every comparison is decided")
+
+
+def test_until_the_winner_is_known_the_rest_may_stay_open(tmp_path: Path) -> None:
+    course = Course(tmp_path, "{ min = 5, max = 30, until = 'winner' }")
+    course.go()
+    assert course.seeds() == dict.fromkeys(RATES, 5)
+    assert course.results.read_manifest()["adaptive"]["ended"] == "resolved"
+
+
+@pytest.mark.parametrize("kill_after", [3, 15, 16, 18])
+def test_killed_anywhere_the_same_command_ends_with_the_same_looks(tmp_path: Path, kill_after: int) -> None:
+    whole = Course(tmp_path / "whole", "{ min = 5, max = 7 }")
+    whole.go()
+    broken = Course(tmp_path / "broken", "{ min = 5, max = 7 }")
+    with pytest.raises(Killed):
+        broken.go(kill_after)
+    broken.go()
+    assert broken.looks() == whole.looks()
+    assert sorted(broken.ran) == sorted(whole.ran)
+    assert broken.ran[:kill_after] == whole.ran[:kill_after]
+
+
+def test_a_finished_course_adds_neither_trials_nor_looks(tmp_path: Path) -> None:
+    course = Course(tmp_path, "{ min = 5, max = 6 }")
+    course.go()
+    ran, looks = list(course.ran), course.looks()
+    course.go()
+    assert (course.ran, course.looks()) == (ran, looks)
+
+
+def test_more_seeds_may_be_allowed_later(tmp_path: Path) -> None:
+    """The tests hold at any number of seeds, so that raising the most is no second attempt."""
+    Course(tmp_path, "{ min = 5, max = 6 }").go()
+    course = Course(tmp_path, "{ min = 5, max = 8 }")
+    course.go()
+    assert course.seeds()["numpy:eager"] == 8
+    assert [look["added"] for look in course.looks()] == [2, 0, 2, 2, 0]
+
+
+def test_no_block_begins_that_would_not_end_in_time(tmp_path: Path) -> None:
+    course = Course(tmp_path, "{ min = 5, max = 7 }")
+    part = course.go(hours=1e-12)
+    assert course.ran == []
+    assert len(part.trials) == 15
+
+
+def test_hours_that_end_after_the_opening_leave_comparisons_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course = Course(tmp_path, "{ min = 5, max = 7 }")
+    monkeypatch.setattr(rounds.Hours, "spent", lambda _: len(course.ran) >= 15)
+    course.go(hours=1.0)
+    assert len(course.ran) == 15
+    assert course.results.read_manifest()["adaptive"]["ended"] == "hours"
+    lines = status_lines(course.results.read_manifest())
+    assert "1 open; stopped: the hours given are spent" in lines[0]
+    assert "open: neither told apart nor within 2 %" in lines[1]
+
+
+def test_a_contestant_that_fails_gets_no_more_seeds(tmp_path: Path) -> None:
+    course = Course(tmp_path, "{ min = 5, max = 7 }")
+    first = next(trial for trial in course.plan.trials if trial.cell.contestant == "torch:eager")
+    course.end(first)
+    home = course.results.trial(first.id)
+    failed = {
+        **records.read_json(home / OUTCOME_FILE),
+        "status": "failed",
+        "reason": "crashed",
+        "result": None,
+    }
+    records.write_json(home / OUTCOME_FILE, failed)
+    course.go()
+    assert course.seeds()["torch:eager"] == 5
+    group = latest(course.results.read_manifest())["DQN on CartPole-v1"]
+    assert list(group["left_out"]) == ["torch:eager"]
+    assert "failed" in group["left_out"]["torch:eager"]
+
+
+def test_the_answer_uses_what_holds_at_any_time(tmp_path: Path) -> None:
+    """Beside the plain tests of the same records, read as if their number had been fixed."""
+    course = Course(tmp_path, "{ min = 5, max = 7 }")
+    course.go()
+    results = load_results(course.results.root)
+    certified = results.trials.with_columns(certificate=pl.lit("valid"))
+    results = replace(results, trials=certified)
+    fixed = replace(results, manifest={**results.manifest, "adaptive": None})
+    (group,), (naive,) = compare(results), compare(fixed)
+    at_any_time, once = (found.ranked[1].figures["throughput"] for found in (group, naive))
+    assert at_any_time.chance is not None
+    assert once.chance is not None
+    assert at_any_time.chance > once.chance
+    assert at_any_time.ratio is not None
+    assert once.ratio is not None
+    assert at_any_time.ratio.low is not None
+    assert once.ratio.low is not None
+    assert at_any_time.ratio.low < once.ratio.low
+    assert verdict(group).startswith("`jax:jit` ran CartPole-v1 with DQN fastest")
