@@ -77,3 +77,18 @@ def test_watching_costs_little(tmp_path: Path) -> None:
     assert probe["samples"] == pytest.approx(80, abs=8)
     # The goal is 0.5 % over a real trial; four seconds still carry the first look at every process.
     assert probe["core_percent"] < 1.0
+
+
+def test_a_share_of_a_core(tmp_path: Path) -> None:
+    """Stated error: 5 percentage points. A busy machine lowers the share by making the slots longer."""
+    share = 0.4
+    directory = make_trial(tmp_path, f"shares:{share}")
+    assert rldyno("trial", directory).returncode == 0
+    outcome = outcome_of(directory)
+    start = outcome["result"]["train_start_ns"]
+    end = start + outcome["result"]["train_ns"]
+    inside = [row for row in samples_of(directory) if start <= int(row["time_ns"]) <= end]
+    first, last = inside[0], inside[-1]
+    used = sum(int(last[name]) - int(first[name]) for name in ("cpu_user_ns", "cpu_system_ns"))
+    truth = share * 60 * 0.05e9 / (end - start)
+    assert used / (int(last["time_ns"]) - int(first["time_ns"])) == pytest.approx(truth, abs=0.05)

@@ -158,6 +158,33 @@ def burns(records, seconds="1"):
     good(records, "0.1")
 
 
+def shares(records, share="0.3"):
+    """Uses this share of a core for three seconds, in slots of 50 ms."""
+    slot, begin = 0.05, time.monotonic()
+    for number in range(1, 61):
+        burn(slot * float(share))
+        time.sleep(max(0.0, begin + number * slot - time.monotonic()))
+    records.tick()
+    records.result()
+
+
+def leaks(records, mebibytes_per_s="20", until="1"):
+    """For five seconds memory grows by this much a second, by the clock; or only until a share of them."""
+    begin, held, blocks = time.monotonic(), 0, []
+    while time.monotonic() - begin < 5.0:
+        elapsed = min(time.monotonic() - begin, 5.0 * float(until))
+        due = int(float(mebibytes_per_s) * 2**20 * elapsed) - held
+        blocks.append(b"x" * due)
+        held += due
+        time.sleep(0.01)
+    records.tick()
+    records.result()
+
+
+def fills(records, mebibytes_per_s="20"):
+    leaks(records, mebibytes_per_s, until="0.7")
+
+
 def holds(records, mebibytes="100"):
     block = bytearray(int(mebibytes) * 2**20)
     for page in range(0, len(block), 4096):
@@ -193,6 +220,25 @@ def torn(records):
     records.progress.flush()
 
 
+def sleeps(directory):
+    """The real training loop, with an environment and a backend that take known times."""
+    import rldyno_rig.backends
+    from rldyno_rig import envs, training
+
+    rldyno_rig.backends.__path__.insert(0, str(Path(__file__).parent / "sleepy"))
+
+    class Sleepy(envs.ScalarEnvironment):
+        def step(self, actions):
+            rldyno_rig.backends.numpy_.wait("environment")
+            return super().step(actions)
+
+    envs.ScalarEnvironment = Sleepy
+    code = training.train(directory, time.perf_counter_ns())
+    waits = [(part, begin - SPAWN_NS, took) for part, begin, took in rldyno_rig.backends.numpy_.WAITS]
+    (directory / "waits.json").write_text(json.dumps(waits))
+    raise SystemExit(code)
+
+
 def main():
     directory = Path(sys.argv[-1])
     behaviour = os.environ.get("FAKE_WORKER", "good")
@@ -200,6 +246,8 @@ def main():
         pairs = [part.split("=", 1) for part in behaviour.split()]
         behaviour = next((what for part, what in pairs if part in directory.name), "good")
     name, _, argument = behaviour.partition(":")
+    if name == "sleeps":
+        sleeps(directory)
     globals()[name](Records(directory), *([argument] if argument else []))
 
 
