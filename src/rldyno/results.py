@@ -14,6 +14,7 @@ import polars as pl
 
 from rldyno import records
 from rldyno.errors import Problem
+from rldyno.limits.trials import limit_figures
 from rldyno.measured_columns import MEASURED_COLUMNS, measured_row
 from rldyno.records import Json
 from rldyno_rig import schema
@@ -64,6 +65,11 @@ TRIAL_COLUMNS: dict[str, tuple[type[pl.DataType], str]] = {
     "watched_s": (pl.Float64, "spawn to the end of training"),
     "steps_per_s": (pl.Float64, "steps / train_s"),
     "updates_per_s": (pl.Float64, "updates / train_s"),
+    "update_us": (pl.Float64, "transfer, update and read phases per update, in microseconds"),
+    "update_floor_us": (pl.Float64, "the least time of one update on this machine: its arithmetic and bytes"),
+    "update_floor_bound": (pl.String, "what sets the floor: arithmetic, memory or transfer"),
+    "update_over_floor": (pl.Float64, "update_us / update_floor_us"),
+    "environment_alone_steps_per_s": (pl.Float64, "steps per second of the environments without an agent"),
     "cpu_s": (pl.Float64, "user and system time of the worker's process tree"),
     "cpu_percent": (pl.Float64, "cpu_s / wall_s in percent of one core"),
     "peak_rss_bytes": (pl.Int64, "highest resident set of the process tree"),
@@ -183,6 +189,7 @@ def load_results(directory: Path) -> Results:
             continue
         facts = read(home / schema.FACTS_FILE)
         row = trial_row(trial, asked, read(home / schema.OUTCOME_FILE))
+        row |= limit_figures(asked, facts, row, manifest.get("limits"))
         row["certificate"], row["certificate_detail"] = certificate_state(asked, facts, by_key)
         if facts is not None:
             facts_of.setdefault(row["contestant"], facts)

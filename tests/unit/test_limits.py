@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from pathlib import Path
 
 import pytest
 
+from rldyno.answers.limits import distances
+from rldyno.errors import Problem
+from rldyno.limits import host, measure
 from rldyno.limits.floor import (
     ACT,
     ARITHMETIC,
@@ -17,8 +22,12 @@ from rldyno.limits.floor import (
     flops,
     memory_bytes,
 )
+from rldyno.limits.trials import limit_figures
+from rldyno.results import load_results
 from rldyno_rig import hyper
+from rldyno_rig import limits as rig_limits
 from rldyno_rig.spec import Spec, complete
+from synthetic import NUMPY, TORCH, Shape, write_results
 
 # Multiply-adds of stooke2017's small network with 10 outputs, layer by layer.
 CONV0 = 20 * 20 * 16 * (8 * 8 * 4)
@@ -96,3 +105,145 @@ def test_every_algorithm_has_a_floor(algorithm: str):
     found = floor(mlp(algorithm), 32, CPU)
     assert found is not None
     assert found.seconds > 0
+
+
+FACTS = {"observation_shape": [4], "actions": 2}
+MANIFEST_LIMITS = {
+    "devices": [
+        {
+            "device": "cpu",
+            "cores": 1,
+            "flops_per_s": {"float32": 1e9},
+            "copy_bytes_per_s": 1e9,
+            "transfer_bytes_per_s": None,
+        }
+    ],
+    "environments": [
+        {"environment": "CartPole-v1", "environments": 1, "max_episode_steps": None, "steps_per_s": 1e5}
+    ],
+}
+
+
+def asked_of(**changes: object) -> dict[str, object]:
+    asked = {
+        "algorithm": "dqn",
+        "environment": "CartPole-v1",
+        "max_episode_steps": None,
+        "device": "cpu",
+        "cores": 1,
+        "dtype": "float32",
+        "hyper": hyper.to_json(hyper.Dqn(hidden=(64, 64), batch_size=32)),
+    }
+    return {**asked, **changes}
+
+
+ROW = {"updates": 100, "phase_update_s": 0.07, "phase_transfer_s": 0.02, "phase_read_s": 0.01}
+
+
+def test_a_trial_is_held_against_its_machine():
+    figures = limit_figures(asked_of(), FACTS, ROW, MANIFEST_LIMITS)
+    whole = 4 * 64 + 64 * 64 + 64 * 2
+    floor_us = 2 * 32 * (4 * whole - 4 * 64) / 1e9 * 1e6
+    assert figures["update_us"] == pytest.approx(1000.0)
+    assert figures["update_floor_us"] == pytest.approx(floor_us)
+    assert figures["update_floor_bound"] == ARITHMETIC
+    assert figures["update_over_floor"] == pytest.approx(1000.0 / floor_us)
+    assert figures["environment_alone_steps_per_s"] == 1e5
+
+
+@pytest.mark.parametrize(
+    ("asked", "facts", "limits"),
+    [
+        (asked_of(), FACTS, None),
+        (asked_of(), None, MANIFEST_LIMITS),
+        (asked_of(cores=2), FACTS, MANIFEST_LIMITS),
+        (asked_of(device="cuda"), FACTS, MANIFEST_LIMITS),
+        (asked_of(hyper={"gone": 1}), FACTS, MANIFEST_LIMITS),
+    ],
+)
+def test_what_is_not_known_is_empty(asked: dict[str, object], facts: object, limits: object):
+    figures = limit_figures(asked, facts, ROW, limits)  # type: ignore[arg-type]
+    assert figures["update_us"] == pytest.approx(1000.0)
+    assert figures["update_floor_us"] is figures["update_over_floor"] is figures["update_floor_bound"] is None
+
+
+def test_a_trial_without_updates_has_no_update_time():
+    assert limit_figures(asked_of(), FACTS, {**ROW, "updates": 0}, MANIFEST_LIMITS)["update_us"] is None
+    assert limit_figures(asked_of(), FACTS, {"updates": None}, MANIFEST_LIMITS)["update_us"] is None
+
+
+def test_distances_of_a_results_directory(tmp_path: Path):
+    shape = Shape(contestants=[NUMPY, TORCH], algorithms=["dqn"], seeds=3, sample_hz=1, steps=8000)
+    root = write_results(tmp_path / "results", shape)
+    assert distances(load_results(root)) == []
+    path = root / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "limits": MANIFEST_LIMITS}))
+    results = load_results(root)
+    found = distances(results)
+    assert {one.contestant for one in found} == {"numpy:eager", "torch:eager"}
+    assert [one.multiple.point for one in found] == sorted(one.multiple.point for one in found)
+    for one in found:
+        assert one.multiple.point == pytest.approx(one.update_us.point / one.floor_us)
+        assert one.axes["algorithm"] == "dqn"
+        assert one.multiple.n == 3
+
+
+def test_limits_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path))
+    said = {"flops_per_s": {"float32": 5e9}, "copy_bytes_per_s": 1e9}
+    calls: list[list[str]] = []
+
+    def run(command: list[str], variables: dict[str, str], cores: int, what: str) -> str:
+        calls.append(command)
+        assert variables["OMP_NUM_THREADS"] == str(cores)
+        return json.dumps(said)
+
+    monkeypatch.setattr(measure, "_run", run)
+    first = measure.limits_of("cpu", 1)
+    assert first == measure.limits_of("cpu", 1)
+    assert len(calls) == 1
+    assert first["flops_per_s"] == {"float32": 5e9}
+    assert first["transfer_bytes_per_s"] is None
+    assert "transfer_bytes_per_s" in first["reasons"]
+    measure.limits_of("cpu", 1, again=True)
+    measure.limits_of("cpu", 2)
+    assert len(calls) == 3
+
+
+def test_a_gpu_without_a_toolchain_gives_reasons_and_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path))
+
+    def resolve(framework: str, overrides: object) -> None:
+        raise Problem(f"the {framework} toolchain is not built")
+
+    monkeypatch.setattr(measure, "resolve", resolve)
+    found = measure.limits_of("cuda", 1)
+    assert found["copy_bytes_per_s"] is None
+    assert found["reasons"]["copy_bytes_per_s"] == (
+        "the torch toolchain is not built; the jax toolchain is not built"
+    )
+    assert not list(tmp_path.rglob("*.json"))
+    assert floor(dqn(), 1, Limits.from_json(found)) is None
+
+
+def test_the_host_is_measured(monkeypatch: pytest.MonkeyPatch):
+    """Tiny sizes: the figures are real and of a sane order, between a calculator and a cluster."""
+    monkeypatch.setattr(host, "MATRICES", (64,))
+    monkeypatch.setattr(host, "COPIES", (2**16,))
+    monkeypatch.setattr(host, "SECONDS", 0.01)
+    assert 1e7 < host.peak_flops("float32") < 1e14
+    assert 1e7 < host.copy_bandwidth(2) < 1e13
+
+
+def test_environments_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(rig_limits, "SECONDS", 0.03)
+    wanted = {"environment": "CartPole-v1", "environments": 2, "max_episode_steps": None}
+    (tmp_path / rig_limits.JOB_FILE).write_text(
+        json.dumps({"what": "environments", "environments": [wanted]})
+    )
+    assert rig_limits.find(tmp_path) == 0
+    (found,) = json.loads((tmp_path / rig_limits.FOUND_FILE).read_text())
+    assert found["environments"] == 2
+    assert found["steps_per_s"] > 1000

@@ -132,9 +132,9 @@ def _asked(
     rounds: int,
     seconds: float,
 ) -> Asked:
-    from rldyno.nets.work import CLASSIFIER, COPIES, Asked, net_named
+    from rldyno.nets.work import COPIES, Asked, net_named
     from rldyno.toolchains.contestants import chosen_contestants
-    from rldyno_rig.hyper import ALGORITHMS
+    from rldyno_rig.hyper import LEARNERS
 
     device = _one_of("--device", device, ("cpu", "cuda"))
     dtypes = ("float32", "float64") if device == "cpu" else ("float32", "float64", "tf32")
@@ -142,7 +142,7 @@ def _asked(
     return Asked(
         contestants=tuple(chosen_contestants([] if contestants == "all" else _listed(contestants), device)),
         nets=tuple(net_named(name) for name in _listed(networks)),
-        algorithm=_one_of("--algorithm", algorithm, dict.fromkeys((CLASSIFIER, *ALGORITHMS))),
+        algorithm=_one_of("--algorithm", algorithm, LEARNERS),
         device=device,
         cores=cores,
         dtype=_one_of("--dtype", dtype, dtypes),

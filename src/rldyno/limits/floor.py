@@ -123,7 +123,7 @@ def memory_bytes(spec: Spec, rows: int, dtype: str, measure: str) -> int:
     weights = sum(math.prod(shape) for shape in parameter_shapes(spec.network).values()) * ITEM_BYTES[dtype]
     moved = weights
     if measure == UPDATE:
-        moments = 0 if spec.algorithm == "classifier" else 2
+        moments = 2 if spec.optimiser == "adam" else 0
         targets = 1 if spec.algorithm in ("dqn", "rainbow") else 0
         moved = weights * (2 + 2 * moments + targets)
     return moved + batch_bytes(spec, rows, dtype, measure)

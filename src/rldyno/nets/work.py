@@ -89,7 +89,7 @@ class Asked:
 
 def spec_of(algorithm: str, net: Net) -> Spec:
     """What is computed. Images are bytes for an agent, float32 for the classifier."""
-    values = hyper.ALGORITHMS[algorithm](convolutions=net.convolutions, hidden=net.hidden)
+    values = hyper.LEARNERS[algorithm](convolutions=net.convolutions, hidden=net.hidden)
     images = bool(net.convolutions) and algorithm != CLASSIFIER
     return complete(algorithm, values, net.observation, "uint8" if images else "float32", net.outputs)
 
