@@ -41,6 +41,7 @@ def make_manifest(plan: Plan, interpreters: Mapping[str, Interpreter], earlier: 
             "python": platform.python_version(),
             **{name: metadata.version(name) for name in ("numpy", "polars")},
         },
+        "limits": (earlier or {}).get("limits"),
         "toolchains": {**(earlier or {}).get("toolchains", {}), **toolchain_facts(interpreters)},
         "left_out": list(plan.study.left_out),
         "adaptive": adaptive_part(plan.study, earlier),

@@ -47,6 +47,8 @@ class Options:
     amend: bool = False
     verify: bool = True
     report: bool = True
+    limits: bool = True
+    tensorboard: bool = False
     noise_limit: NoiseLimit | None = None
     """Repeat trials that are noisier than this."""
     hours: float | None = None
@@ -76,6 +78,9 @@ def run_study(study_path: Path, options: Options, console: Console) -> bool:
             from rldyno import certificates
 
             certificates.ensure(plan, interpreters, results.root, console)
+        if todo and options.limits:
+            current["limits"] = machine_limits(plan, options, console)
+            records.write_json(results.manifest, current)
 
         def run(part: Plan) -> None:
             launch = partial(_launch, results, part, options.jobs, Pool(worker_cpus), probe_cpu, console)
@@ -94,6 +99,8 @@ def run_study(study_path: Path, options: Options, console: Console) -> bool:
         finished = summarise(results, part, console)
         if any(results.trials.glob(f"*/{OUTCOME_FILE}")):
             answer(results, options.report, console)
+        if options.tensorboard or plan.study.tensorboard:
+            write_event_files(results, console)
         return finished
 
 
@@ -313,6 +320,25 @@ def answer(results: Results, report: bool, console: Console) -> None:
     from rldyno.report import write_report
 
     console.print(f"report: {write_report(results.root)}", markup=False, highlight=False, soft_wrap=True)
+
+
+def machine_limits(plan: Plan, options: Options, console: Console) -> Json:
+    """Measured before the first trial, once per machine, in seconds; kept in the cache."""
+    from rldyno.limits.study import study_limits
+
+    return study_limits(plan, options.overrides, lambda line: console.print(line, markup=False))
+
+
+def write_event_files(results: Results, console: Console) -> None:
+    """When no trial is running any more: nothing that is measured can be disturbed."""
+    from rldyno.tensorboard import FOLDER, write_all
+
+    def tell(line: str) -> None:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    written = write_all(results.root, tell)
+    tell(f"{written.trials} event files written in {written.seconds:.1f} s")
+    tell(f"tensorboard --logdir {results.root / FOLDER}")
 
 
 def _by_message(failed: Mapping[str, TrialState]) -> dict[str, list[str]]:

@@ -124,6 +124,8 @@ class StudyFile(_Frozen):
     dtype: Literal["float32", "float64"] = "float32"
     division: Literal["closed", "open"] = "closed"
     order_seed: Seed = 0
+    tensorboard: bool = False
+    """Write event files when all trials have ended."""
     budget: Budget
 
 
@@ -155,7 +157,7 @@ class Study(StudyFile):
     @property
     def content(self) -> dict[str, Any]:
         """What the study asks for, without its wording and without what follows from the toolchains."""
-        unasked = {"title", "question", "placements", "left_out"}
+        unasked = {"title", "question", "tensorboard", "placements", "left_out"}
         # What a study that does not ask for it never had must not change its hash.
         unasked |= {"adaptive"} if self.adaptive is None else set()
         content: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude=unasked)

@@ -137,7 +137,7 @@ class Lab:
         return {**os.environ, "FAKE_WORKER": behaviour, "RLDYNO_CACHE_DIR": cache, "COLUMNS": "200"}
 
     def arguments(self, *extra: str) -> list[str | Path]:
-        quick = ["--no-verify"] if "--with-report" in extra else ["--no-verify", "--no-report"]
+        quick = ["--no-verify", "--no-limits"] + ([] if "--with-report" in extra else ["--no-report"])
         others = [argument for argument in extra if argument != "--with-report"]
         toolchain = f"numpy={self.interpreter}"
         return ["run", self.study, "--out", self.out, *quick, "--toolchain", toolchain, *others]

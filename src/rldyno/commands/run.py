@@ -39,6 +39,12 @@ def run(
     noise_attempts: Annotated[
         int, typer.Option(min=1, help="With --max-noise: attempts per trial; the quietest counts.")
     ] = 3,
+    no_limits: Annotated[
+        bool, typer.Option("--no-limits", help="Do not measure what this machine can do at best.")
+    ] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write TensorBoard event files when all trials have ended.")
+    ] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no HTML report at the end.")] = False,
 ) -> None:
     """Run a study and print its answer. Run again, it goes on where it stopped."""
@@ -57,6 +63,8 @@ def run(
         amend=amend,
         verify=not no_verify,
         report=not no_report,
+        limits=not no_limits,
+        tensorboard=tensorboard,
         noise_limit=None if max_noise is None else NoiseLimit(max_noise, noise_attempts),
     )
     try:
