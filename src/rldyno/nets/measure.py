@@ -32,7 +32,6 @@ from rldyno_rig import identity
 Json = dict[str, Any]
 Say = Callable[[str], None]
 
-NETS_FILE = "nets.json"
 NETS_SCHEMA = 1
 SHUFFLE_SEED = 0
 

@@ -9,7 +9,7 @@ from rldyno import records
 from rldyno.errors import Problem
 from rldyno.nets import tables
 from rldyno.nets.figures import figures
-from rldyno.nets.measure import NETS_FILE
+from rldyno.nets.work import NETS_FILE
 from rldyno.typeset import Table, comma_separated, is_figure, latex, markdown
 
 if TYPE_CHECKING:

@@ -12,6 +12,8 @@ from rldyno_rig.spec import Spec, complete
 
 Json = dict[str, Any]
 
+NETS_FILE = "nets.json"
+
 ACT, UPDATE = "act", "update"
 CLASSIFIER = "classifier"
 
