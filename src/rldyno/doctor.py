@@ -12,6 +12,7 @@ from typing import Any
 from rldyno.config import cache_dir, config_path
 from rldyno.errors import Problem
 from rldyno.machine import calibrate, cpu_ticks, machine_facts, machine_variant, steal_percent
+from rldyno.spread import Spread
 from rldyno.toolchains.catalogue import Toolchain, read_catalogue
 from rldyno.toolchains.interpreters import Python, find_python, installed_pythons
 from rldyno.toolchains.resolve import check_given, state
@@ -20,6 +21,7 @@ from rldyno.toolchains.store import pinned_versions
 CALIBRATION_S = 1.0
 NOISY_SPREAD = 0.15
 NOISY_STEAL_PERCENT = 1.0
+WIDE_SPREAD = 0.05
 LOW_DISK_BYTES = 5e9
 LOW_MEMORY_BYTES = 2e9
 
@@ -65,6 +67,8 @@ class Diagnosis:
     pythons: list[Python]
     toolchains: list[ToolchainReport]
     noise: Noise
+    spread: Spread | None
+    """None when it was not asked for."""
     findings: list[Finding]
     can_run: bool
     """Some contestant is ready, or can be built."""
@@ -76,7 +80,7 @@ class Diagnosis:
         return values
 
 
-def diagnose(overrides: Mapping[str, Path] | None = None) -> Diagnosis:
+def diagnose(overrides: Mapping[str, Path] | None = None, spread: Spread | None = None) -> Diagnosis:
     machine = machine_facts()
     before = cpu_ticks()
     calibration = calibrate(repeats=10_000, limit_s=CALIBRATION_S)
@@ -96,8 +100,10 @@ def diagnose(overrides: Mapping[str, Path] | None = None) -> Diagnosis:
         pythons=installed_pythons(),
         toolchains=reports,
         noise=noise,
+        spread=spread,
         findings=[
             *general,
+            *_spread_findings(spread),
             *(finding for report in reports for finding in report.findings),
             *_unbuilt(reports),
         ],
@@ -150,6 +156,15 @@ def report_toolchain(chain: Toolchain, overrides: Mapping[str, Path] | None = No
         obstacle=obstacle,
         findings=findings,
     )
+
+
+def _spread_findings(spread: Spread | None) -> Iterator[Finding]:
+    if spread is not None and spread.spread > WIDE_SPREAD:
+        yield Finding(
+            f"the same run takes {spread.spread:.0%} more or less time each time: 10 seeds show differences "
+            f"in speed above {spread.told_apart[10]:.0%} only",
+            "close other programs, repeat disturbed trials (rldyno run --max-noise 0.1), or add seeds",
+        )
 
 
 def _unbuilt(reports: Sequence[ToolchainReport]) -> Iterator[Finding]:

@@ -240,7 +240,7 @@ def test_pip_arguments_are_passed_on(machine: Machine, tmp_path: Path) -> None:
 
 
 def test_doctor_names_a_given_interpreter_that_is_wrong(machine: Machine) -> None:
-    result = machine.run("doctor", "--toolchain", "tiny=/nowhere/python")
+    result = machine.run("doctor", "--quick", "--toolchain", "tiny=/nowhere/python")
     assert "the interpreter given for tiny does not exist: /nowhere/python" in result.stdout
     wrong = machine.run("doctor", "--toolchain", "tiny")
     assert wrong.returncode == 2

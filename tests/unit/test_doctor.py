@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rldyno import doctor
+from rldyno import doctor, spread
 from rldyno.cli import app
 from rldyno.doctor import Noise, diagnose, report_toolchain
 from rldyno.machine import Calibration
+from rldyno.spread import spread_of
 from rldyno.toolchains.catalogue import Need, toolchain
 
 NEED = Need(any_of=("rldyno-no-such-compiler",), modes=("compile",), why="it compiles", fix="install it")
@@ -77,8 +78,24 @@ def test_steal_that_is_not_counted_is_no_finding(tmp_path: Path) -> None:
     assert list(doctor._general_findings(machine, Noise(1, 0.0, None), tmp_path, 10**12, True)) == []
 
 
+def test_a_wide_spread_is_a_finding() -> None:
+    def found(times: list[float]) -> list[str]:
+        return [f.problem for f in diagnose(spread=spread_of(times)).findings if "each time" in f.problem]
+
+    assert found([1.0, 1.01, 0.99, 1.0, 1.005]) == []
+    assert "10 seeds show differences in speed above" in found([1.0, 1.2, 0.8, 1.1, 0.9])[0]
+
+
+def test_the_command_says_what_the_machine_can_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([0.50, 0.51, 0.49, 0.50, 0.505, 0.495, 0.50, 0.51, 0.49, 0.50])
+    monkeypatch.setattr(spread, "_train_once", lambda: next(times))
+    shown = CliRunner().invoke(app, ["doctor"]).stdout
+    assert "the same training of 0.50 s varies by 1.4% over 10 fresh processes" in shown
+    assert "differences in speed of 4.4% with 3 seeds, 2.9% with 5" in shown
+
+
 def test_the_command_prints_json_and_succeeds() -> None:
-    result = CliRunner().invoke(app, ["doctor", "--json"])
+    result = CliRunner().invoke(app, ["doctor", "--json", "--quick"])
     assert result.exit_code == 0
     values = json.loads(result.stdout)
     assert values["can_run"] is True
@@ -88,7 +105,7 @@ def test_the_command_prints_json_and_succeeds() -> None:
 def test_the_command_fails_where_nothing_can_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    result = CliRunner().invoke(app, ["doctor"])
+    result = CliRunner().invoke(app, ["doctor", "--quick"])
     assert result.exit_code == 1
     assert "no contestant can run" in result.stdout
     assert "RLDYNO_CACHE_DIR" in result.stdout

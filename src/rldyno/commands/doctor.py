@@ -10,10 +10,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from rldyno.doctor import Diagnosis, ToolchainReport
+    from rldyno.spread import Spread
 
 
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Do not measure how much runs differ on this machine (10 s).")
+    ] = False,
     toolchain: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework; repeatable."),
@@ -27,13 +31,25 @@ def doctor(
     from rldyno.doctor import diagnose
     from rldyno.toolchains.resolve import parse_overrides
 
-    diagnosis = diagnose(parse_overrides(toolchain or []))
+    overrides = parse_overrides(toolchain or [])
+    diagnosis = diagnose(overrides, None if quick else _measured_spread())
     if as_json:
         print(json.dumps(diagnosis.to_json(), indent=1))
     else:
         _print(Console(highlight=False, soft_wrap=True, markup=False), diagnosis)
     if not diagnosis.can_run:
         raise typer.Exit(1)
+
+
+def _measured_spread() -> Spread:
+    """Shows how far it is on stderr, so that stdout stays clean for --json."""
+    from rich.console import Console
+
+    from rldyno.spread import RUNS, measure_spread
+
+    words = "measuring how much the same run varies here"
+    with Console(stderr=True).status(words) as status:
+        return measure_spread(on_run=lambda done: status.update(f"{words}: {done} of {RUNS} runs"))
 
 
 def _print(console: Console, diagnosis: Diagnosis) -> None:
@@ -74,7 +90,24 @@ def _facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
             f"a fixed piece of work of {noise.calibration_ns / 1e6:.1f} ms varies by "
             f"{noise.calibration_spread:.0%}; stolen CPU time: {steal}",
         ),
+        *_spread_lines(diagnosis.spread),
         ("config", diagnosis.config or "none"),
+    ]
+
+
+def _spread_lines(spread: Spread | None) -> list[tuple[str, str]]:
+    if spread is None:
+        return [("run to run", "not measured (--quick)")]
+    typical = sorted(spread.train_s)[len(spread.train_s) // 2]
+    differences = [f"{difference:.1%} with {seeds}" for seeds, difference in spread.told_apart.items()]
+    differences[0] += " seeds"
+    return [
+        (
+            "run to run",
+            f"the same training of {typical:.2f} s varies by {spread.spread:.1%} "
+            f"over {len(spread.train_s)} fresh processes",
+        ),
+        ("it can show", f"differences in speed of {', '.join(differences)} (80 % power, 5 % error)"),
     ]
 
 

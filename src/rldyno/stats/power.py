@@ -20,6 +20,13 @@ def runs_to_tell_apart(difference: float, spread_a: float, spread_b: float) -> i
     return runs_needed(abs(difference), math.hypot(spread_a, spread_b), ALPHA / 2, POWER, 2)
 
 
+def difference_told(spread: float, runs: int) -> float:
+    """The inverse: the difference that `runs` per group, each with this spread, show with 80 % power."""
+    degrees = 2 * (runs - 1)
+    reach = t_quantile(1 - ALPHA / 2, degrees) + t_quantile(POWER, degrees)
+    return reach * spread * math.sqrt(2 / runs)
+
+
 def runs_to_show_equal(difference: float, margin: float, spread: float) -> int | None:
     """Runs (or pairs) with which both one-sided tests reject; `spread` is that of one run's difference.
 

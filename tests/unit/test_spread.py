@@ -1,0 +1,47 @@
+"""What a machine can tell apart, against simulation and against the number of runs the other way round."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from rldyno import spread
+from rldyno.stats.power import difference_told, runs_to_tell_apart
+
+
+@pytest.mark.parametrize("runs", [3, 5, 10, 20, 30])
+def test_the_difference_is_the_one_that_needs_so_many_runs(runs: int) -> None:
+    difference = difference_told(0.1, runs)
+    assert runs_to_tell_apart(1.0001 * difference, 0.1, 0.1) == runs
+
+
+def test_so_many_seeds_do_see_it_four_times_in_five() -> None:
+    rng, runs, times = np.random.default_rng(0), 10, 4_000
+    difference = difference_told(0.1, runs)
+    a, b = rng.normal(0, 0.1, (times, runs)), rng.normal(difference, 0.1, (times, runs))
+    error = np.sqrt((a.var(1, ddof=1) + b.var(1, ddof=1)) / runs)
+    seen = np.abs(b.mean(1) - a.mean(1)) / error > 2.1009  # t at 97.5 %, 18 degrees of freedom
+    assert seen.mean() == pytest.approx(0.8, abs=0.03)
+
+
+def test_spread_is_relative_and_differences_shrink_with_seeds() -> None:
+    found = spread.spread_of([1.0, 1.02, 0.98, 1.01, 0.99])
+    assert found.spread == pytest.approx(0.0158, abs=0.0002)
+    assert found.spread == pytest.approx(spread.spread_of([10.0, 10.2, 9.8, 10.1, 9.9]).spread)
+    assert list(found.told_apart) == [3, 5, 10, 20, 30]
+    assert list(found.told_apart.values()) == sorted(found.told_apart.values(), reverse=True)
+
+
+def test_a_slow_machine_makes_do_with_fewer_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spread, "LIMIT_S", 0.0)
+    monkeypatch.setattr(spread, "_train_once", lambda: 1.0)
+    assert len(spread.measure_spread().train_s) == spread.FEWEST_RUNS
+
+
+def test_one_run_is_a_real_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spread, "STEPS", 300)
+    seconds = spread._train_once()
+    assert 0.001 < seconds < 30
+    assert math.isfinite(seconds)
