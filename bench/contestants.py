@@ -1,7 +1,8 @@
 """`make bench-contestants`: microseconds per act and per update of every contestant, side by side.
 
-All contestants of one algorithm and network are started and warmed up first; then each is measured in turn,
-several rounds, on one core, while the others sleep. Ratios are to the fastest and to NumPy of the same round.
+The shapes of a training run, timed as `rldyno nets` does it: all contestants are warm; each is measured in
+turn, in random order, on one core, while the others sleep. Ratios are to the fastest and to NumPy of the
+same round.
 
     python bench/contestants.py [--networks mlp,cnn] [--algorithms dqn,ppo] [--contestants torch:eager,…]
 """
@@ -9,134 +10,82 @@ several rounds, on one core, while the others sleep. Ratios are to the fastest a
 from __future__ import annotations
 
 import argparse
-import contextlib
-import json
-import os
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import rldyno_rig
-from harness import median, report
-from rldyno.errors import Problem
-from rldyno.launch.cpus import available_cpus, place
-from rldyno.toolchains.catalogue import catalogue, toolchain
-from rldyno.toolchains.resolve import resolve
+from harness import report
+from rldyno.nets.figures import figures, ratio, seconds_by_round
+from rldyno.nets.measure import run
+from rldyno.nets.work import ACT, PAGEABLE, UPDATE, Asked, Net
+from rldyno.toolchains.contestants import chosen_contestants
 from rldyno_rig import hyper
 
 ROUNDS = 5
-SECONDS = 0.6
+SECONDS = 0.3
 BASE = "numpy:eager"
-SHAPES: dict[str, dict[str, Any]] = {
-    "mlp": {
-        "observation": [4],
-        "observation_dtype": "float32",
-        "actions": 2,
-        "act_rows": 1,
-        "update_rows": 32,
-        "changes": {"hidden": [128, 128]},
-    },
-    "cnn": {
-        "observation": [4, 84, 84],
-        "observation_dtype": "uint8",
-        "actions": 6,
-        "act_rows": 16,
-        "update_rows": 128,
-        "changes": {"hidden": [256], "convolutions": [list(layer) for layer in hyper.CNN_SMALL]},
-    },
+NETS = {
+    "mlp": (Net("mlp", (4,), 2, (), (128, 128)), 1, 32),
+    "cnn": (Net("cnn", (4, 84, 84), 6, hyper.CNN_SMALL, (256,)), 16, 128),
 }
+"""Network, rows of an act, rows of an update."""
 
 
 def main() -> None:
-    every = [
-        f"{name}:{mode}"
-        for name, chain in catalogue().items()
-        for mode, devices in chain.modes.items()
-        if "cpu" in devices
-    ]
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("--networks", default="mlp,cnn")
+    options.add_argument("--networks", default=",".join(NETS))
     options.add_argument("--algorithms", default=",".join(hyper.ALGORITHMS))
-    options.add_argument("--contestants", default=",".join(every))
+    options.add_argument("--contestants", default="")
     chosen = options.parse_args()
+    names = chosen_contestants(filter(None, chosen.contestants.split(",")), "cpu")
+    contestants = tuple(dict.fromkeys([BASE, *names]))
     rows: list[dict[str, Any]] = []
     notes: list[str] = []
     for network in chosen.networks.split(","):
         for algorithm in chosen.algorithms.split(","):
-            with contextlib.ExitStack() as stack:
-                timers = {}
-                for contestant in dict.fromkeys([BASE, *chosen.contestants.split(",")]):
-                    try:
-                        timers[contestant] = stack.enter_context(timer(contestant, algorithm, network))
-                    except (Problem, EOFError) as problem:
-                        notes.append(f"absent: {contestant} {algorithm} {network}: {problem}")
-                rounds = [{name: ask(process) for name, process in timers.items()} for _ in range(ROUNDS)]
-            rows += table(network, algorithm, rounds)
-            print(f"{network} {algorithm}: {len(timers)} contestants measured", file=sys.stderr)
-    notes.append("update: host arrays in, loss out; act: observations in, actions out; one core, medians")
+            record = measured(contestants, network, algorithm)
+            rows += table(record, network, algorithm)
+            notes += [
+                f"absent: {one['contestant']} {algorithm} {network}: {one['reason']}"
+                for one in record["absent"]
+            ]
+    notes.append("host arrays in; act: actions out; update: not waited for; one core, means over rounds")
     report("contestants", "time per act and update", rows, notes)
 
 
-def table(network: str, algorithm: str, rounds: list[dict[str, dict[str, float]]]) -> list[dict[str, Any]]:
-    rows = []
-    for contestant in rounds[0]:
-        row: dict[str, Any] = {"network": network, "algorithm": algorithm, "contestant": contestant}
-        for name in ("update_us", "act_us"):
-            row[name] = median([measured[contestant][name] for measured in rounds])
-            fastest = [
-                measured[contestant][name] / min(m[name] for m in measured.values()) for measured in rounds
-            ]
-            to_base = [measured[contestant][name] / measured[BASE][name] for measured in rounds]
-            row[name.replace("_us", "_to_fastest")] = median(fastest)
-            row[name.replace("_us", "_to_numpy")] = median(to_base)
-        rows.append(row)
-    return sorted(rows, key=lambda row: row["update_us"])
+def measured(contestants: tuple[str, ...], network: str, algorithm: str) -> dict[str, Any]:
+    net, act_rows, update_rows = NETS[network]
+    asked = Asked(
+        contestants,
+        (net,),
+        algorithm,
+        act_rows=(act_rows,),
+        update_rows=(update_rows,),
+        copies=(PAGEABLE,),
+        rounds=ROUNDS,
+        seconds=SECONDS,
+    )
+    with tempfile.TemporaryDirectory() as home:
+        return run(asked, Path(home) / "nets.json", lambda line: print(algorithm, line, file=sys.stderr))
 
 
-@contextlib.contextmanager
-def timer(contestant: str, algorithm: str, network: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that is warmed up and answers each line with its times."""
-    framework, _, mode = contestant.partition(":")
-    chain, interpreter = toolchain(framework), resolve(framework)
-    shape = SHAPES[network]
-    values = {**hyper.to_json(hyper.ALGORITHMS[algorithm]()), **shape["changes"]}
-    job = {**shape, "framework": framework, "mode": mode, "algorithm": algorithm, "hyper": values}
-    job.update(device="cpu", dtype="float32")
-    _, cpus = place(available_cpus(), 1)
-    cpu = cpus[0] if cpus else None
-    isolation = ["-I"] if interpreter.isolated else []
-    with tempfile.TemporaryDirectory() as name, (Path(name) / "log").open("w") as log:
-        (Path(name) / "time.json").write_text(json.dumps(job))
-        process = subprocess.Popen(
-            [str(interpreter.path), *isolation, str(Path(rldyno_rig.__file__).parent), "time", name],
-            env={**os.environ, **chain.worker_variables(1)},
-            preexec_fn=None if cpu is None else lambda: os.sched_setaffinity(0, {cpu}),  # noqa: PLW1509
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
-        try:
-            if process.stdout is None or process.stdout.readline().strip() != "ready":
-                raise EOFError((Path(name) / "log").read_text()[-300:].strip().splitlines()[-1])
-            yield process
-        finally:
-            process.kill()
-            process.wait()
-
-
-def ask(process: subprocess.Popen[str]) -> dict[str, float]:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(f"{SECONDS}\n")
-    process.stdin.flush()
-    answer: dict[str, float] = json.loads(process.stdout.readline())
-    return answer
+def table(record: dict[str, Any], network: str, algorithm: str) -> list[dict[str, Any]]:
+    rounds = {
+        (one["contestant"], one["measure"]): seconds_by_round(one["rounds"]) for one in record["measurements"]
+    }
+    rows: dict[str, dict[str, Any]] = {}
+    for measure in (UPDATE, ACT):
+        for figure in figures(record):
+            if figure.kind.measure == measure:
+                name = figure.contestant
+                row = rows.setdefault(name, {"network": network, "algorithm": algorithm, "contestant": name})
+                row[f"{measure}_us"] = figure.seconds.point * 1e6
+                row[f"{measure}_to_fastest"] = figure.ratio.point
+                row[f"{measure}_to_numpy"] = ratio(rounds[name, measure], rounds[BASE, measure]).point
+    return sorted(rows.values(), key=lambda row: row["update_us"])
 
 
 if __name__ == "__main__":

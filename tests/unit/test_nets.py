@@ -209,7 +209,7 @@ def test_the_papers_table_stands_beside_ours():
     rows = {(row[0], row[1]): row[2:] for row in table.rows}
     assert rows["jax:jit", "included"] == ("4.00", "1 (fastest)", "–", "33", *["–"] * 4)
     assert rows["jax:jit", "excluded"] == (*["–"] * 4, "1.00", "1 (fastest)", "–", "–")
-    assert rows["Theano (stooke2017, GTX 1080)", "included"] == (
+    assert rows["Theano, GTX 1080 (2017)", "included"] == (
         "1.8",
         "1.0×",
         "–",

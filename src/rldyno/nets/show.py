@@ -9,7 +9,7 @@ from rldyno import records
 from rldyno.errors import Problem
 from rldyno.nets import tables
 from rldyno.nets.figures import figures
-from rldyno.nets.work import NETS_FILE
+from rldyno.nets.work import CLASSIFIER, NETS_FILE
 from rldyno.typeset import Table, comma_separated, is_figure, latex, markdown
 
 if TYPE_CHECKING:
@@ -50,6 +50,11 @@ def remarks(record: Json) -> list[str]:
     lines = [
         "To fastest: ratio of the same round and its 95 % bootstrap interval over rounds. "
         "To limit: multiple of the floor that arithmetic and bandwidth of this machine set.",
+        *(
+            ["Rows of 2017 are stooke2017's, copies included."]
+            if record["asked"]["algorithm"] == CLASSIFIER
+            else []
+        ),
         *tables.errors(record),
     ]
     for absent in record["absent"]:

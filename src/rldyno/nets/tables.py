@@ -10,13 +10,14 @@ from typing import Any
 
 from rldyno.answers.numbers import factor, number, span
 from rldyno.nets.figures import Figure, Kind
-from rldyno.nets.work import ACT, CLASSIFIER, PAGEABLE, PAPER_CALLS, PINNED, UPDATE
+from rldyno.nets.work import ACT, CLASSIFIER, PAGEABLE, PAPER_CALLS, PAPER_ROWS, PINNED, UPDATE
 from rldyno.stats.bootstrap import Estimate
 from rldyno.typeset import Table
 
 Json = dict[str, Any]
 
 NONE = "–"
+JUDGED = ("To fastest", "To limit", "GPU, %")
 PAPER = tomllib.loads((Path(__file__).parent / "stooke2017.toml").read_text(encoding="utf-8"))
 
 
@@ -31,17 +32,16 @@ def paper_tables(record: Json, found: Sequence[Figure]) -> list[Table]:
     return [
         Table(
             name=f"stooke2017-{net}",
-            title=f"{net} network, seconds for stooke2017's work: {where(record)}",
-            columns=("", "Copies", *paper_columns("Inference", ACT), *paper_columns("Training", UPDATE)),
+            title=(
+                f"{net} network, {PAPER_CALLS[ACT]:,} inference calls of {PAPER_ROWS[ACT]} and "
+                f"{PAPER_CALLS[UPDATE]:,} training steps of {PAPER_ROWS[UPDATE]}: {where(record)}"
+            ),
+            columns=("Contestant", "Copies", "Inference, s", *JUDGED, "Training, s", *JUDGED),
             rows=tuple(our_row(contestant, data, both) for (data, contestant), both in ours.items())
             + tuple(paper_rows(net)),
         )
         for net, ours in of_net.items()
     ]
-
-
-def paper_columns(title: str, measure: str) -> tuple[str, ...]:
-    return (f"{title}, s ({PAPER_CALLS[measure]:,} calls)", "To fastest", "To limit", "GPU, %")
 
 
 def our_row(contestant: str, data: str, both: dict[str, Figure]) -> tuple[str, ...]:
@@ -56,11 +56,11 @@ def paper_rows(net: str) -> list[tuple[str, ...]]:
     rows = []
     fastest = {measure: min(row[net][measure] for row in PAPER["row"]) for measure in (ACT, UPDATE)}
     for row in PAPER["row"]:
-        cells: list[str] = [f"{row['framework']} (stooke2017, {PAPER['device']})", copies(PAGEABLE)]
+        cells: list[str] = [f"{row['framework']}, {PAPER['device']} (2017)", copies(PAGEABLE)]
         for measure in (ACT, UPDATE):
             seconds = row[net][measure]
             cells += [
-                f"{seconds:g}",
+                f"{seconds:.1f}",
                 factor(seconds / fastest[measure]),
                 NONE,
                 f"{row[net][measure + '_gpu']}",
@@ -83,9 +83,7 @@ def call_table(record: Json, found: Sequence[Figure], name: str = "nets") -> Tab
             "Contestant",
             "µs per call",
             "10–90 %, µs",
-            "To fastest",
-            "To limit",
-            "GPU, %",
+            *JUDGED,
         ),
         rows=tuple(
             (
