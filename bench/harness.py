@@ -19,7 +19,7 @@ from rich.table import Table
 from rldyno import records
 from rldyno.launch.cpus import available_cpus, place
 from rldyno.plan import Cell, Limits, Trial
-from rldyno.run import trial_json
+from rldyno.preparation import trial_json
 from rldyno.toolchains.resolve import resolve
 from rldyno_rig import hyper
 from rldyno_rig.schema import OUTCOME_FILE, TRIAL_FILE

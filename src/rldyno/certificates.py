@@ -14,7 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,9 +123,10 @@ def prove(
     return [certificates[subject] for subject in sorted(certificates)]
 
 
-def ensure(plan: Plan, interpreters: Mapping[str, Interpreter], root: Path, console: Console) -> None:
-    """Prove what a study needs and keep the certificates beside its results."""
-    wanted = [subject for subject in subjects(plan) if subject.framework in interpreters]
+def ensure(
+    wanted: Sequence[Subject], interpreters: Mapping[str, Interpreter], root: Path, console: Console
+) -> None:
+    """Prove what has no certificate yet, and keep the certificates beside a study's results."""
     open_ = [subject for subject in wanted if find(subject, interpreters[subject.framework]) is None]
     if open_:
         names = ", ".join(sorted({subject.contestant for subject in open_}))
@@ -248,9 +249,14 @@ class _ProofJob:
         return made
 
 
+def code_hashes(framework: str) -> dict[str, str]:
+    """Fingerprints of the backend, the reference and the rig as they are now."""
+    backend = Path(rldyno_rig.__file__).parent / "backends" / f"{toolchain(framework).backend}.py"
+    return identity.hashes(str(backend))
+
+
 def _path(subject: Subject, interpreter: Interpreter) -> Path:
-    backend = Path(rldyno_rig.__file__).parent / "backends" / f"{toolchain(subject.framework).backend}.py"
-    hashes = identity.hashes(str(backend))
+    hashes = code_hashes(subject.framework)
     content = {
         **subject.__dict__,
         "backend": hashes["backend_sha256"],

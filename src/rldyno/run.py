@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,28 +11,25 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from rldyno import manifest, records, rounds
+from rldyno import certificates, manifest, records, rounds, upkeep
 from rldyno.errors import Problem
 from rldyno.estimate import estimate, load_rates, remember
 from rldyno.launch.cpus import available_cpus, place
 from rldyno.launch.local import Pool, Runner, run_trials
-from rldyno.outcome import Ending, make_outcome
-from rldyno.plan import Plan, Trial, make_plan
+from rldyno.plan import Plan, make_plan
+from rldyno.preparation import contestants_to_run, prepare, working_in
 from rldyno.progress import Display, Eta, Snapshot, duration, open_display, read_figures
 from rldyno.records import DONE, FAILED, Json, Results, TrialState
 from rldyno.reruns import NoiseLimit, run_until_quiet
 from rldyno.study import load_study
-from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter, ensure
 from rldyno.trial import pin, stop_signals
-from rldyno_rig.schema import OUTCOME_FILE, TRIAL_FILE
+from rldyno_rig.schema import OUTCOME_FILE
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-MIN_FREE_BYTES = 100_000_000
 _WARNINGS_SHOWN = 10
-_OURS = {records.STUDY_FILE, records.MANIFEST_FILE, records.RUN_LOCK, "certificates", "trials"}
 
 
 @dataclass(frozen=True)
@@ -73,20 +68,25 @@ def run_study(study_path: Path, options: Options, console: Console) -> bool:
             manifest.check_same_conditions(results, earlier, current)
         records.write_atomically(results.study, study_path.read_text(encoding="utf-8"))
         records.write_json(results.manifest, current)
-        todo = prepare(results, part, interpreters, absent, options.keep_failed, console)
-        if todo and options.verify:
-            from rldyno import certificates
-
-            certificates.ensure(plan, interpreters, results.root, console)
-        if todo and options.limits:
+        to_run = contestants_to_run(results, part, options.keep_failed)
+        if not to_run:
+            console.print(f"all {len(part.trials)} trials have ended before", highlight=False)
+        changed = certify(results, part, to_run, interpreters, options, console)
+        if to_run and options.limits:
             current["limits"] = machine_limits(plan, options, console)
             records.write_json(results.manifest, current)
 
         def run(part: Plan) -> None:
             launch = partial(_launch, results, part, options.jobs, Pool(worker_cpus), probe_cpu, console)
-            launch(prepare(results, part, interpreters, absent, options.keep_failed, console))
+            todo = prepare(results, part, interpreters, absent, options.keep_failed, console)
+            if not options.amend:
+                upkeep.check_same_code(results, changed, {content["contestant"] for content, _ in todo})
+            launch(todo)
             if options.noise_limit:
-                homes = [results.trial(trial.id) for trial in part.trials]
+                same = [
+                    trial for trial in part.trials if options.amend or trial.cell.contestant not in changed
+                ]
+                homes = [results.trial(trial.id) for trial in same]
                 run_until_quiet(homes, options.noise_limit, launch, console)
 
         hours = rounds.Hours(options.hours and options.hours * 3600)
@@ -104,44 +104,26 @@ def run_study(study_path: Path, options: Options, console: Console) -> bool:
         return finished
 
 
-@contextlib.contextmanager
-def working_in(results: Results) -> Iterator[None]:
-    """Hold the directory, after making sure that it can be written."""
-    check_writable(results.root)
-    try:
-        with records.locked(results.lock):
-            yield
-    except records.LockedError as locked:
-        raise Problem(
-            f"another rldyno run ({locked}) is working in {results.root}",
-            fix="wait for it (`rldyno status` shows how far it is), or choose another directory with --out",
-        ) from None
-
-
-def check_writable(root: Path) -> None:
-    probe = root / f".write-test.{time.monotonic_ns()}"
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"x" * 4096)
-        probe.unlink()
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            probe.unlink()
-        raise Problem(
-            f"cannot write to {root}: {error.strerror}", fix="choose another directory with --out"
-        ) from error
-    free = shutil.disk_usage(root).free
-    if free < MIN_FREE_BYTES:
-        raise Problem(
-            f"only {free / 1e6:.0f} MB are free in {root}, a run needs {MIN_FREE_BYTES / 1e6:.0f} MB",
-            fix="free some space, or choose another directory with --out",
-        )
-    foreign = sorted(entry.name for entry in root.iterdir() if entry.name not in _OURS)
-    if foreign and not (root / records.MANIFEST_FILE).exists():
-        raise Problem(
-            f"{root} is not empty and holds no results of rldyno (it has {foreign[0]})",
-            fix="choose another directory with --out",
-        )
+def certify(
+    results: Results,
+    plan: Plan,
+    to_run: set[str],
+    interpreters: Mapping[str, Interpreter],
+    options: Options,
+    console: Console,
+) -> dict[str, list[str]]:
+    """Prove what will run and what ran unproven; return the contestants whose code has changed since."""
+    changed = upkeep.changed_code(results, plan)
+    if not options.amend:
+        upkeep.check_same_code(results, changed, to_run)
+    upkeep.tell(results, changed, to_run, console)
+    if options.verify:
+        # Seeds may be added to any contestant whose code is still the one that ran.
+        unchanged = set(plan.study.contestants) - (set() if options.amend else changed.keys())
+        expected = to_run | (unchanged if plan.study.adaptive else set())
+        wanted = upkeep.to_prove(results, plan, changed, expected, interpreters)
+        certificates.ensure(wanted, interpreters, results.root, console)
+    return changed
 
 
 def find_interpreters(
@@ -159,55 +141,6 @@ def find_interpreters(
         except Problem as problem:
             absent[framework] = problem
     return found, absent
-
-
-def prepare(
-    results: Results,
-    plan: Plan,
-    interpreters: Mapping[str, Interpreter],
-    absent: Mapping[str, Problem],
-    keep_failed: bool,
-    console: Console,
-) -> list[tuple[Json, Path]]:
-    """Write the directories of all trials that have to run; return them in order."""
-    todo = []
-    for trial in plan.trials:
-        directory = results.trial(trial.id)
-        state = records.trial_state(directory)
-        if state.note:
-            console.print(escape(f"{trial.id} is run again: {state.note}"), style="yellow", highlight=False)
-        if state.name == DONE or (state.name == FAILED and keep_failed):
-            continue
-        directory.mkdir(parents=True, exist_ok=True)
-        framework = trial.cell.framework
-        if framework in absent:
-            _write_absent(directory, trial, absent[framework], state)
-            continue
-        content = trial_json(trial, interpreters[framework])
-        records.write_json(directory / TRIAL_FILE, content)
-        todo.append((content, directory))
-    return todo
-
-
-def trial_json(trial: Trial, interpreter: Interpreter) -> Json:
-    """The complete trial.json."""
-    chain = toolchain(trial.cell.framework)
-    return {
-        **trial.to_json(),
-        "interpreter": str(interpreter.path),
-        "isolated": interpreter.isolated,
-        "variables": chain.worker_variables(trial.cell.cores),
-    }
-
-
-def _write_absent(directory: Path, trial: Trial, problem: Problem, state: TrialState) -> None:
-    if state.outcome and state.outcome["reason"] == "absent":
-        attempt = int(state.outcome["attempt"])
-    else:
-        attempt = records.put_aside(directory)
-    records.write_json(directory / TRIAL_FILE, trial.to_json())
-    outcome = make_outcome(trial.to_json(), attempt, Ending("absent", problem.message), records.now_iso())
-    records.write_json(directory / OUTCOME_FILE, {**outcome, "log_tail": problem.detail})
 
 
 def _launch(

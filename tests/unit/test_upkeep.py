@@ -1,0 +1,131 @@
+"""A results directory whose code has moved on: what is refused, what is told, what is proven again."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from rldyno import certificates, upkeep
+from rldyno.certificates import Subject
+from rldyno.errors import Problem
+from rldyno.plan import Plan, make_plan
+from rldyno.records import Results
+from rldyno.study import load_study
+from rldyno.toolchains.resolve import Interpreter
+from rldyno_rig.schema import FACTS_FILE, OUTCOME_FILE, SCHEMA_VERSION, TRIAL_FILE
+
+STUDY = """
+contestants = ["numpy:eager", "torch:eager"]
+algorithms = "dqn"
+environments = "CartPole-v1"
+seeds = 2
+[budget]
+steps = 100
+"""
+NUMPY, TORCH = (Subject(name, "dqn", "mlp", "cpu") for name in ("numpy:eager", "torch:eager"))
+INTERPRETERS = {
+    name: Interpreter(name, Path("python"), "given", "3.11.7", {}, None) for name in ("numpy", "torch")
+}
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY)
+    return make_plan(load_study(path))
+
+
+@pytest.fixture
+def results(tmp_path: Path, plan: Plan) -> Results:
+    """Every trial done, by the code of now, without a certificate."""
+    results = Results(tmp_path / "out")
+    results.trials.mkdir(parents=True)
+    ids = [trial.id for trial in plan.trials]
+    results.manifest.write_text(json.dumps({"schema": SCHEMA_VERSION, "trials": ids}))
+    for trial in plan.trials:
+        home = results.trial(trial.id)
+        home.mkdir()
+        (home / TRIAL_FILE).write_text(json.dumps(trial.to_json()))
+        outcome = {"status": "done", "reason": "steps", "message": "", "wall_s": 1.0}
+        (home / OUTCOME_FILE).write_text(json.dumps(outcome))
+        ran = certificates.code_hashes(trial.cell.framework)
+        (home / FACTS_FILE).write_text(json.dumps({**ran, "versions": {}}))
+    return results
+
+
+def rewrite(results: Results, contestant: str, **facts: str) -> None:
+    """As if these trials had been run by other code."""
+    for path in results.trials.glob(f"{contestant.replace(':', '-')}.*/{FACTS_FILE}"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), **facts}))
+
+
+def certify(results: Results, subject: Subject) -> None:
+    certificate = {
+        **subject.__dict__,
+        **certificates.code_hashes(subject.framework),
+        "passed": True,
+        "versions": {},
+        "rungs": [],
+        "error": None,
+    }
+    results.certificates.mkdir(exist_ok=True)
+    (results.certificates / f"{subject.framework}.json").write_text(json.dumps(certificate))
+
+
+def told(results: Results, plan: Plan, *to_run: str) -> str:
+    stream = io.StringIO()
+    upkeep.tell(results, upkeep.changed_code(results, plan), set(to_run), Console(file=stream, width=300))
+    return stream.getvalue()
+
+
+def test_unchanged_code_is_not_named(results: Results, plan: Plan) -> None:
+    assert upkeep.changed_code(results, plan) == {}
+    assert told(results, plan) == ""
+
+
+def test_resuming_with_other_code_is_refused_for_those_it_concerns(results: Results, plan: Plan) -> None:
+    rewrite(results, "torch:eager", backend_sha256="old", rig_sha256="old")
+    changed = upkeep.changed_code(results, plan)
+    assert changed == {"torch:eager": ["its backend", "the rig's shared code"]}
+    upkeep.check_same_code(results, changed, {"numpy:eager"})
+    with pytest.raises(Problem, match="the code has changed") as caught:
+        upkeep.check_same_code(results, changed, {"numpy:eager", "torch:eager"})
+    assert caught.value.detail == "torch:eager: its backend, the rig's shared code"
+    assert "--amend" in str(caught.value.fix)
+
+
+def test_half_of_the_trials_by_other_code_is_a_change_too(results: Results, plan: Plan) -> None:
+    first = next(trial for trial in plan.trials if trial.cell.contestant == "numpy:eager")
+    path = results.trial(first.id) / FACTS_FILE
+    path.write_text(json.dumps({**json.loads(path.read_text()), "backend_sha256": "old"}))
+    assert upkeep.changed_code(results, plan) == {"numpy:eager": ["its backend"]}
+
+
+def test_what_ran_unproven_is_proven_while_its_code_is_there(results: Results, plan: Plan) -> None:
+    assert upkeep.to_prove(results, plan, {}, set(), INTERPRETERS) == [NUMPY, TORCH]
+    certify(results, TORCH)
+    assert upkeep.to_prove(results, plan, {}, set(), INTERPRETERS) == [NUMPY]
+    assert upkeep.to_prove(results, plan, {}, {"torch:eager"}, INTERPRETERS) == [NUMPY, TORCH]
+    assert upkeep.to_prove(results, plan, {"numpy:eager": ["its backend"]}, set(), INTERPRETERS) == []
+
+
+def test_a_finished_directory_says_what_became_of_its_proofs(results: Results, plan: Plan) -> None:
+    certify(results, TORCH)
+    rewrite(results, "numpy:eager", backend_sha256="old")
+    lost = told(results, plan)
+    assert lost.startswith("numpy:eager: its backend has changed since its trials ran")
+    assert "can no longer be proven: run it afresh with --out NEW" in lost
+    rewrite(results, "numpy:eager", **certificates.code_hashes("numpy"))
+    certify(results, NUMPY)
+    (results.certificates / "numpy.json").write_text(
+        (results.certificates / "numpy.json")
+        .read_text()
+        .replace(certificates.code_hashes("numpy")["backend_sha256"], "old")
+    )
+    rewrite(results, "numpy:eager", backend_sha256="old")
+    assert "they stay certified as what they were" in told(results, plan)
+    assert "will run the code of today" in told(results, plan, "numpy:eager")
