@@ -6,24 +6,26 @@ import contextlib
 import csv
 import io
 import os
+import shutil
 from collections import namedtuple
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rldyno.probe import NullReader, Probe
+from rldyno.probe import Probe
 from rldyno.probe.linux import LinuxMachine, LinuxTree
 from rldyno.probe.portable import PortableMachine, PortableTree
 from rldyno.probe.probe import busy_percent
-from rldyno.probe.tree import Carry, CpuTimes, TreeUsage
+from rldyno.probe.tree import Carry, CpuTimes, TaskUsage, TreeUsage
 from rldyno_rig.schema import SAMPLE_COLUMNS
 
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
+SECOND = 1_000_000_000
 
 
 class FakeProc:
@@ -65,10 +67,16 @@ class FakeProc:
         ]
         (folder / "stat").write_text(f"{pid} (odd) name (x)) " + " ".join(map(str, fields)) + "\n")
 
-    def task(self, pid: int, task: int, wait_ns: int) -> None:
+    def task(self, pid: int, task: int, run_ns: int, wait_ns: int, switches=(0, 0)) -> None:
         folder = self.root / str(pid) / "task" / str(task)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "schedstat").write_text(f"111 {wait_ns} 3\n")
+        (folder / "schedstat").write_text(f"{run_ns} {wait_ns} {sum(switches)}\n")
+        (folder / "status").write_text(
+            f"Name:\tx\nvoluntary_ctxt_switches:\t{switches[0]}\nnonvoluntary_ctxt_switches:\t{switches[1]}\n"
+        )
+
+    def end_task(self, pid: int, task: int) -> None:
+        shutil.rmtree(self.root / str(pid) / "task" / str(task))
 
 
 @pytest.fixture
@@ -80,9 +88,15 @@ def open_tree(proc: FakeProc, root: int) -> LinuxTree:
     return LinuxTree(root, str(proc.root))
 
 
+def read(tree: Any) -> TreeUsage:
+    usage = tree.usage(tree.take())
+    assert usage is not None
+    return usage
+
+
 def test_one_process(proc: FakeProc) -> None:
     proc.process(10, 1, cpu=(100, 20, 7, 3), threads=4, rss_pages=50)
-    assert open_tree(proc, 10).read() == TreeUsage(
+    assert read(open_tree(proc, 10)) == TreeUsage(
         cpu_user_ns=107 * TICK_NS, cpu_system_ns=23 * TICK_NS, rss_bytes=50 * PAGE, processes=1, threads=4
     )
 
@@ -96,7 +110,7 @@ def test_descendants_and_session_members_belong_to_the_tree(proc: FakeProc) -> N
     tree = open_tree(proc, 10)
     tree.discover()
     assert sorted(tree.pids()) == [10, 11, 12, 13]
-    assert tree.read().cpu_user_ns == 15 * TICK_NS
+    assert read(tree).cpu_user_ns == 15 * TICK_NS
 
 
 def test_looking_for_children_only_when_a_pid_was_handed_out(proc: FakeProc) -> None:
@@ -116,7 +130,7 @@ def test_zombies_keep_their_time_but_hold_nothing(proc: FakeProc) -> None:
     proc.process(11, 10, cpu=(7, 0, 0, 0), rss_pages=9, state="Z")
     tree = open_tree(proc, 10)
     tree.discover()
-    usage = tree.read()
+    usage = read(tree)
     assert (usage.cpu_user_ns, usage.rss_bytes, usage.processes) == (12 * TICK_NS, 3 * PAGE, 1)
 
 
@@ -125,26 +139,49 @@ def test_a_process_that_is_ending_holds_nothing_and_is_not_counted(proc: FakePro
     proc.process(11, 10, cpu=(7, 0, 0, 0), rss_pages=0, threads=1, state="R")
     tree = open_tree(proc, 10)
     tree.discover()
-    usage = tree.read()
+    usage = read(tree)
     assert (usage.cpu_user_ns, usage.rss_bytes, usage.processes) == (7 * TICK_NS, 3 * PAGE, 1)
 
 
 def test_a_tree_of_zombies_is_gone(proc: FakeProc) -> None:
     proc.process(10, 1, state="Z")
-    with pytest.raises(ProcessLookupError):
-        open_tree(proc, 10).read()
-
-
-def test_wait_time_of_all_threads_also_ended_ones(proc: FakeProc) -> None:
-    proc.process(10, 1)
-    proc.task(10, 10, 1000)
-    proc.task(10, 77, 500)
     tree = open_tree(proc, 10)
-    assert tree.wait_ns() == 1500
-    (proc.root / "10/task/77/schedstat").unlink()
-    (proc.root / "10/task/77").rmdir()
-    proc.task(10, 10, 1100)
-    assert tree.wait_ns() == 1600
+    assert tree.usage(tree.take()) is None
+
+
+def test_totals_of_all_threads_also_ended_ones(proc: FakeProc) -> None:
+    proc.process(10, 1)
+    proc.task(10, 10, 0, 1000, (5, 1))
+    proc.task(10, 77, 0, 500, (2, 2))
+    tree = open_tree(proc, 10)
+    assert tree.tasks(0) == TaskUsage(wait_ns=1500, context_switches=10, involuntary_switches=3)
+    proc.end_task(10, 77)
+    proc.task(10, 10, 0, 1100, (6, 1))
+    assert tree.tasks(SECOND)[:3] == (1600, 11, 3)
+
+
+def test_threads_that_ran_and_threads_that_could_have(proc: FakeProc) -> None:
+    proc.process(10, 1)
+    for task in (10, 11, 12):
+        proc.task(10, task, 0, 0)
+    tree = open_tree(proc, 10)
+    first = tree.tasks(0)
+    assert (first.threads_busy, first.threads_runnable) == (None, None), "nothing to compare with yet"
+    proc.task(10, 10, SECOND // 2, SECOND // 2, (1, 0))  # two that take turns on one CPU
+    proc.task(10, 11, SECOND // 2, SECOND // 2, (1, 0))
+    proc.task(10, 12, SECOND // 200, 0, (1, 0))  # one that only looks up now and then
+    second = tree.tasks(SECOND)
+    assert second.threads_busy == 2
+    assert second.threads_runnable == pytest.approx(2.005)
+    assert tree.tasks(2 * SECOND)[3:] == (0, 0.0)
+
+
+def test_kernels_that_do_not_account_for_threads(proc: FakeProc) -> None:
+    proc.process(10, 1)
+    tree = open_tree(proc, 10)
+    assert tree.tasks(0) == TaskUsage()
+    assert set(tree.reasons) == set(TaskUsage._fields)
+    assert "CONFIG_SCHED_INFO" in tree.reasons["wait_ns"]
 
 
 def test_private_memory_and_peak(proc: FakeProc) -> None:
@@ -198,11 +235,14 @@ def test_busy_percent() -> None:
 
 Times = namedtuple("Times", "user system children_user children_system")
 Memory = namedtuple("Memory", "rss uss")
+Switches = namedtuple("Switches", "voluntary involuntary")
+Thread = namedtuple("Thread", "id user_time system_time")
 
 
 class FakeProcess:
     def __init__(self, pid: int, user: float, rss: int, children: tuple[FakeProcess, ...] = ()) -> None:
-        self.pid, self.user, self.rss, self.kids, self.gone = pid, user, rss, children, False
+        self.pid, self.user, self.rss, self.kids = pid, user, rss, children
+        self.gone = self.denied = False
 
     def oneshot(self) -> Any:
         return contextlib.nullcontext()
@@ -223,24 +263,46 @@ class FakeProcess:
     def num_threads(self) -> int:
         return 2
 
+    def num_ctx_switches(self) -> Switches:
+        if self.gone:
+            raise psutil.NoSuchProcess(self.pid)
+        return Switches(100 * self.pid, 0)
+
+    def threads(self) -> list[Thread]:
+        if self.denied:
+            raise psutil.AccessDenied(self.pid)
+        return [Thread(10 * self.pid, self.user, 0.0), Thread(10 * self.pid + 1, 0.0, 0.0)]
+
 
 def test_portable_tree_counts_children_and_remembers_ended_ones() -> None:
     child = FakeProcess(2, 1.5, 100)
     root = FakeProcess(1, 3.0, 1000, (child,))
     tree = PortableTree(1, lambda pid: root)
     tree.discover()
-    assert tree.read() == TreeUsage(4_500_000_000, 500_000_000, 1100, 2, 4)
+    assert read(tree) == TreeUsage(4_500_000_000, 500_000_000, 1100, 2, 4)
     assert tree.uss_bytes() == 550
-    assert tree.wait_ns() is None
     child.gone = True
     root.user = 3.5
-    later = tree.read()
+    later = read(tree)
     assert (later.cpu_user_ns, later.processes) == (4_500_000_000, 1)
     root.user = 4.0
-    assert tree.read().cpu_user_ns == 5_000_000_000
+    assert read(tree).cpu_user_ns == 5_000_000_000
     root.gone = True
     with pytest.raises(ProcessLookupError):
-        tree.read()
+        tree.take()
+
+
+def test_portable_threads_and_switches() -> None:
+    child = FakeProcess(2, 1.5, 100)
+    root = FakeProcess(1, 3.0, 1000, (child,))
+    tree = PortableTree(1, lambda pid: root)
+    tree.discover()
+    assert tree.tasks(0) == TaskUsage(context_switches=300)
+    root.user = 3.5
+    assert tree.tasks(SECOND) == TaskUsage(context_switches=300, threads_busy=1)
+    child.gone = root.denied = child.denied = True
+    assert tree.tasks(2 * SECOND) == TaskUsage(context_switches=300), "switches of the ended stay counted"
+    assert all(tree.reasons[name] for name in TaskUsage._fields)
 
 
 def test_portable_machine() -> None:
@@ -273,14 +335,19 @@ class FakeTree:
     def discover(self) -> None:
         self.discovered += 1
 
-    def read(self) -> TreeUsage:
+    def take(self) -> TreeUsage:
         if not self.alive:
             raise ProcessLookupError
         self.rss += 10
         return TreeUsage(self.rss, 1, self.rss, 1, 3)
 
-    def wait_ns(self) -> int:
-        return 5
+    def usage(self, taken: TreeUsage) -> TreeUsage:
+        return taken
+
+    def tasks(self, now_ns: int) -> TaskUsage:
+        return TaskUsage(wait_ns=5, threads_runnable=1.5)
+
+    reasons: ClassVar[dict[str, str]] = {}
 
     def uss_bytes(self) -> int:
         self.uss_read += 1
@@ -312,16 +379,10 @@ class FakeMachine:
 
 
 class Joules:
-    reason: str | None = None
+    idle = False
 
-    def __init__(self) -> None:
-        self.closed = False
-
-    def read(self, pids: Any) -> dict[str, Any]:
-        return {"energy_joules": 1.5, "gpu_memory_bytes": 10 * len(pids)}
-
-    def close(self) -> None:
-        self.closed = True
+    def read(self, time_ns: int, pids: Any, slow: bool) -> dict[str, Any]:
+        return {"energy_joules": 1.5, "gpu_memory_bytes": 10 * len(pids)} if slow else {"gpu_percent": 7}
 
 
 def sampled(monkeypatch: pytest.MonkeyPatch, seconds: list[float], tree: FakeTree, **options: Any):
@@ -331,6 +392,7 @@ def sampled(monkeypatch: pytest.MonkeyPatch, seconds: list[float], tree: FakeTre
     for second in seconds:
         monkeypatch.setattr("rldyno.probe.probe.time.monotonic_ns", lambda s=second: round(s * 1e9))
         assert probe.sample()
+    probe.write()
     return probe, list(csv.DictReader(io.StringIO(output.getvalue())))
 
 
@@ -355,16 +417,24 @@ def test_rss_nearest_to_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert probe.memory.nearest(round(2.5e9)) is None
 
 
-def test_readers_fill_their_columns_and_absent_ones_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = Joules()
-    probe, rows = sampled(monkeypatch, [0], FakeTree(), readers=(NullReader("no GPU"), reader))
-    assert (rows[0]["energy_joules"], rows[0]["gpu_memory_bytes"], rows[0]["gpu_percent"]) == (
-        "1.5",
-        "10",
-        "",
-    )
-    probe.close()
-    assert reader.closed
+def test_hardware_fills_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, rows = sampled(monkeypatch, [0, 0.05], FakeTree(), hardware=Joules())
+    columns = ("energy_joules", "gpu_memory_bytes", "gpu_percent", "wait_ns")
+    assert [tuple(row[name] for name in columns) for row in rows] == [
+        ("1.5", "10", "", "5"),
+        ("", "", "7", ""),
+    ]
+
+
+def test_a_second_of_samples_is_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = io.StringIO()
+    probe = Probe(1, 20, output, 0, tree=FakeTree(), machine=FakeMachine())
+    lines = []
+    for second in (0, 0.05, 0.95, 1.0):
+        monkeypatch.setattr("rldyno.probe.probe.time.monotonic_ns", lambda s=second: round(s * 1e9))
+        probe.sample()
+        lines.append(output.getvalue().count("\n"))
+    assert lines == [2, 2, 2, 5]
 
 
 def test_the_end_of_the_tree_is_no_sample(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """The probe: watches a worker's process tree and the machine from outside the measured process."""
 
 from rldyno.probe.probe import Probe
-from rldyno.probe.readers import NullReader, Reader
 
-__all__ = ["NullReader", "Probe", "Reader"]
+__all__ = ["Probe"]

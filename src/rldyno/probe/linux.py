@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
-from rldyno.probe.tree import Carry, CpuTimes, TreeUsage
+from rldyno.probe.linux_tasks import LinuxTasks
+from rldyno.probe.tree import Carry, CpuTimes, TaskUsage, TreeUsage
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -14,6 +16,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _STATE, _PPID, _SESSION = 0, 1, 3
 _UTIME, _STIME, _CUTIME, _CSTIME = 11, 12, 13, 14
 _THREADS, _RSS = 17, 21
+
+_NO_TASKS = "this kernel shows no /proc/PID/task/TID/schedstat (built without CONFIG_SCHED_INFO)"
 
 
 def _stat_fields(data: bytes) -> list[bytes]:
@@ -34,8 +38,7 @@ class LinuxTree:
         self._foreign: set[int] = set()
         self._last_pid = b""
         self._user, self._system = Carry(), Carry()
-        self._task_wait: dict[int, int] = {}
-        self._ended_wait = 0
+        self._tasks = LinuxTasks(proc)
         self._loadavg = os.open(f"{proc}/loadavg", os.O_RDONLY)
         self._add(root)
 
@@ -74,22 +77,30 @@ class LinuxTree:
             return None
         return int(fields[_PPID]), int(fields[_SESSION])
 
-    def read(self) -> TreeUsage:
-        user = system = pages = threads = processes = 0
+    def take(self) -> list[bytes]:
+        taken = []
         for pid, descriptor in list(self._stat.items()):
             try:
-                fields = _stat_fields(os.pread(descriptor, 1024, 0))
+                taken.append(os.pread(descriptor, 1024, 0))
             except OSError:
                 self._drop(pid)
-                continue
+        if not taken:
+            raise ProcessLookupError(self._root)
+        return taken
+
+    def usage(self, taken: list[bytes]) -> TreeUsage | None:
+        user = system = pages = threads = processes = 0
+        for stat in taken:
+            fields = _stat_fields(stat)
             user += int(fields[_UTIME]) + int(fields[_CUTIME])
             system += int(fields[_STIME]) + int(fields[_CSTIME])
-            if fields[_STATE] not in b"ZX":
+            # A process that is ending has given its memory back before it is a zombie.
+            if fields[_STATE] not in b"ZX" and fields[_RSS] != b"0":
                 pages += int(fields[_RSS])
                 threads += int(fields[_THREADS])
                 processes += 1
         if not processes:
-            raise ProcessLookupError(self._root)
+            return None
         return TreeUsage(
             cpu_user_ns=self._user(user) * _TICK_NS,
             cpu_system_ns=self._system(system) * _TICK_NS,
@@ -98,20 +109,12 @@ class LinuxTree:
             threads=threads,
         )
 
-    def wait_ns(self) -> int | None:
-        """Sum over threads: /proc/PID/schedstat alone speaks of the first thread only."""
-        now: dict[int, int] = {}
-        for pid in self._stat:
-            try:
-                for task in os.listdir(f"{self._proc}/{pid}/task"):  # noqa: PTH208
-                    with contextlib.suppress(OSError):
-                        text = _read(f"{self._proc}/{pid}/task/{task}/schedstat")
-                        now[int(task)] = int(text.split()[1])
-            except OSError:
-                continue
-        self._ended_wait += sum(wait for task, wait in self._task_wait.items() if task not in now)
-        self._task_wait = now
-        return self._ended_wait + sum(now.values()) if now else None
+    def tasks(self, now_ns: int) -> TaskUsage:
+        return self._tasks.read(self._stat, now_ns)
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        return {} if self._tasks.readable else dict.fromkeys(TaskUsage._fields, _NO_TASKS)
 
     def uss_bytes(self) -> int | None:
         total, seen = 0, False
@@ -151,9 +154,12 @@ class LinuxMachine:
 
     def cpu_times(self, cpus: tuple[int, ...] | None = None) -> CpuTimes:
         """Fields are user nice system idle iowait irq softirq steal, in ticks; guest time is inside user."""
+        text = _read(f"{self._proc}/stat")
+        # The first line is all CPUs together; each has a line of its own below.
+        lines = text.splitlines() if cpus is not None else [text.partition(b"\n")[0]]
         names = {b"cpu"} if cpus is None else {b"cpu%d" % cpu for cpu in cpus}
         busy = total = steal = 0
-        for line in _read(f"{self._proc}/stat").splitlines():
+        for line in lines:
             fields = line.split()
             if fields[0] not in names:
                 continue

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 import psutil
 
-from rldyno.probe.tree import Carry, CpuTimes, TreeUsage
+from rldyno.probe.tree import BUSY_SHARE, Carry, CpuTimes, TaskUsage, TreeUsage
 
 _NS = 1_000_000_000
 _GONE = (psutil.NoSuchProcess, psutil.AccessDenied)
+_REASONS = {
+    "wait_ns": "this system does not count how long threads wait for a CPU",
+    "context_switches": "this system denied it",
+    "involuntary_switches": "this system does not tell voluntary switches from involuntary ones",
+    "threads_busy": "this system denied the times of single threads",
+    "threads_runnable": "this system does not count how long threads wait for a CPU",
+}
 
 
 class PortableTree:
     def __init__(self, root: int, process: Any = psutil.Process) -> None:
         self._root: Any = process(root)
         self._members: dict[int, Any] = {root: self._root}
-        self._user, self._system = Carry(), Carry()
+        self._user, self._system, self._switches = Carry(), Carry(), Carry()
+        self._ran: dict[int, float] = {}
+        """CPU seconds of each thread at the previous reading."""
+        self._read_ns: int | None = None
 
     def discover(self) -> None:
         try:
@@ -26,7 +38,7 @@ class PortableTree:
         for child in children:
             self._members.setdefault(child.pid, child)
 
-    def read(self) -> TreeUsage:
+    def take(self) -> TreeUsage:
         user = system = 0.0
         rss = threads = processes = 0
         for pid, member in list(self._members.items()):
@@ -51,8 +63,33 @@ class PortableTree:
             threads=threads,
         )
 
-    def wait_ns(self) -> int | None:
-        return None
+    def usage(self, taken: TreeUsage) -> TreeUsage | None:
+        return taken
+
+    def tasks(self, now_ns: int) -> TaskUsage:
+        """Wait time and the kind of a switch are not to be had; what is denied stays unknown."""
+        switches: dict[int, int] = {}
+        ran: dict[int, float] = {}
+        for pid, member in self._members.items():
+            with contextlib.suppress(*_GONE):
+                switches[pid] = sum(member.num_ctx_switches())
+            with contextlib.suppress(*_GONE):
+                for thread in member.threads():
+                    ran[thread.id] = thread.user_time + thread.system_time
+        before, self._ran = self._ran, ran
+        elapsed_s = None if self._read_ns is None else (now_ns - self._read_ns) / _NS
+        self._read_ns = now_ns
+        busy = None
+        if elapsed_s and ran:
+            used = (seconds - before.get(thread, 0.0) for thread, seconds in ran.items())
+            busy = sum(seconds >= BUSY_SHARE * elapsed_s for seconds in used)
+        return TaskUsage(
+            context_switches=self._switches(sum(switches.values())) if switches else None, threads_busy=busy
+        )
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        return _REASONS
 
     def uss_bytes(self) -> int | None:
         total, seen = 0, False

@@ -1,4 +1,4 @@
-"""One sample: what the tree has used and holds, what the machine is doing, what the readers say."""
+"""One sample: what the tree has used and holds, what the machine is doing, what the hardware says."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import contextlib
 import operator
 import sys
 import time
-from collections.abc import Sequence
-from typing import IO
+from typing import IO, TYPE_CHECKING, Any
 
 from rldyno.memory import History
-from rldyno.probe.readers import NullReader, Reader, Value
-from rldyno.probe.tree import CpuTimes, Machine, Tree, TreeUsage
+from rldyno.probe.readers import Value
+from rldyno.probe.track import Track
+from rldyno.probe.tree import CpuTimes, Machine, TaskUsage, Tree, TreeUsage
 from rldyno_rig.schema import SAMPLE_COLUMNS
 
+if TYPE_CHECKING:
+    from rldyno.probe.hardware import Hardware
+
 _SLOW_NS = 1_000_000_000
-"""New children, wait time, peak, machine load: at 1 Hz. Ticks of 10 ms make faster load figures coarse."""
+"""New children, threads, peak, machine load: at 1 Hz. Ticks of 10 ms make faster load figures coarse."""
 _RARE_NS = 2_000_000_000
 """USS makes the kernel walk the worker's page tables: every 2 s, less often where it would take more than
 1/500 of a core."""
@@ -26,7 +29,7 @@ _QUICK = ("time_ns", *TreeUsage._fields)
 _TEMPLATE = ",".join("%d" if column in _QUICK else "" for column in SAMPLE_COLUMNS) + "\n"
 _ORDER = operator.itemgetter(*(_QUICK.index(column) for column in SAMPLE_COLUMNS if column in _QUICK))
 
-UNSUPPORTED = NullReader("GPU and energy figures are not read on this machine")
+_TRACKED = ("threads_busy", "threads_runnable", "machine_cpu_percent", "machine_memory_percent")
 
 
 def open_tree(pid: int) -> Tree:
@@ -52,7 +55,8 @@ def open_machine() -> Machine:
 class Probe:
     """Samples the tree of `pid` whenever `sample` is called; `hz` only says how often that should be.
 
-    Times are nanoseconds of the monotonic clock since `spawn_ns`. Rows go to `output`, flushed every second.
+    Times are nanoseconds of the monotonic clock since `spawn_ns`. Samples are kept as they were read, and
+    made into rows of `output` once a second: what a crash can lose.
     """
 
     def __init__(
@@ -64,83 +68,99 @@ class Probe:
         *,
         tree: Tree | None = None,
         machine: Machine | None = None,
-        readers: Sequence[Reader] = (UNSUPPORTED,),
+        hardware: Hardware | None = None,
     ) -> None:
         self.interval_ns = round(1e9 / hz)
         self.samples = 0
         self.peak_rss_bytes = 0
+        self.peak_threads = 0
         self.cpu_ns = 0
         self.memory = History()
-        self._tree = tree or open_tree(pid)
+        self.tasks = TaskUsage()
+        """The latest reading of the threads."""
+        self.tracks = {name: Track() for name in _TRACKED}
+        self.tree = tree or open_tree(pid)
         self._machine = machine or open_machine()
-        self._readers = [reader for reader in readers if reader.reason is None]
+        self._hardware = None if hardware is None or hardware.idle else hardware
         self._output = output
         self._spawn_ns = spawn_ns
-        self._next_slow = self._next_rare = self._next_flush = 0
+        self._pending: list[tuple[int, Any, dict[str, Value] | None]] = []
+        self._next_slow = self._next_rare = 0
         self._cpu_times: CpuTimes | None = None
         output.write(",".join(SAMPLE_COLUMNS) + "\n")
 
     def sample(self) -> bool:
-        """Take and write one sample; False when nothing of the tree is left."""
+        """Take one sample; False when nothing of the tree is left."""
         now = time.monotonic_ns()
         slow = now >= self._next_slow
         if slow:
-            self._next_slow = now + _SLOW_NS
-            self._tree.discover()
+            self.tree.discover()
         try:
-            usage = self._tree.read()
+            taken = self.tree.take()
         except ProcessLookupError:
             return False
-        self.samples += 1
-        self._remember(now - self._spawn_ns, usage)
-        quick = (now - self._spawn_ns, *usage)
-        if slow or self._readers or now >= self._next_rare:
-            row: dict[str, Value] = dict(zip(_QUICK, quick, strict=True))
-            if slow:
-                row.update(self._slow_figures())
-            if now >= self._next_rare:
-                row["uss_bytes"] = self._uss(now)
-            for reader in self._readers:
-                row.update(reader.read(self._tree.pids()))
-            self._output.write(",".join([_text(row.get(column)) for column in SAMPLE_COLUMNS]) + "\n")
-        else:
-            self._output.write(_TEMPLATE % _ORDER(quick))
-        if now >= self._next_flush:
-            self._output.flush()
-            self._next_flush = now + 1_000_000_000
+        more = self._slow_figures(now) if slow else None
+        if self._hardware is not None:
+            more = (more or {}) | self._hardware.read(now - self._spawn_ns, self.tree.pids(), slow)
+        self._pending.append((now - self._spawn_ns, taken, more))
+        if slow:
+            self._next_slow = now + _SLOW_NS
+            self.write()
         return True
 
-    def _remember(self, time_ns: int, usage: TreeUsage) -> None:
-        self.cpu_ns = usage.cpu_user_ns + usage.cpu_system_ns
-        self.peak_rss_bytes = max(self.peak_rss_bytes, usage.rss_bytes)
-        self.memory.add(time_ns, usage.rss_bytes)
-
-    def _slow_figures(self) -> dict[str, Value]:
-        self.peak_rss_bytes = max(self.peak_rss_bytes, self._tree.peak_rss_bytes() or 0)
+    def _slow_figures(self, now: int) -> dict[str, Value]:
+        self.peak_rss_bytes = max(self.peak_rss_bytes, self.tree.peak_rss_bytes() or 0)
         before, self._cpu_times = self._cpu_times, self._machine.cpu_times()
-        return {
-            "wait_ns": self._tree.wait_ns(),
+        self.tasks = self.tree.tasks(now)
+        figures: dict[str, Value] = {
+            **self.tasks._asdict(),
             "machine_cpu_percent": None if before is None else busy_percent(before, self._cpu_times),
             "machine_memory_percent": self._machine.memory_percent(),
         }
+        for name, track in self.tracks.items():
+            track.add(now - self._spawn_ns, figures[name])
+        if now >= self._next_rare:
+            begin = time.monotonic_ns()
+            figures["uss_bytes"] = uss = self.tree.uss_bytes()
+            cost = time.monotonic_ns() - begin
+            self.memory.add_uss(now - self._spawn_ns, uss)
+            self._next_rare = now + max(_RARE_NS, _RARE_COST * cost)
+        return figures
 
-    def _uss(self, now: int) -> int | None:
-        uss = self._tree.uss_bytes()
-        cost = time.monotonic_ns() - now
-        self._next_rare = now + max(_RARE_NS, _RARE_COST * cost)
-        self.memory.add_uss(now - self._spawn_ns, uss)
-        return uss
+    def write(self) -> None:
+        """Turn the samples since the last time into rows."""
+        for time_ns, taken, more in self._pending:
+            usage = self.tree.usage(taken)
+            if usage is None:
+                continue
+            self._remember(time_ns, usage)
+            quick = (time_ns, *usage)
+            if more is None:
+                self._output.write(_TEMPLATE % _ORDER(quick))
+            else:
+                row = dict(zip(_QUICK, quick, strict=True)) | more
+                self._output.write(",".join([_text(row.get(column)) for column in SAMPLE_COLUMNS]) + "\n")
+        self._pending.clear()
+        self._output.flush()
+
+    def _remember(self, time_ns: int, usage: TreeUsage) -> None:
+        self.samples += 1
+        self.cpu_ns = usage.cpu_user_ns + usage.cpu_system_ns
+        self.peak_rss_bytes = max(self.peak_rss_bytes, usage.rss_bytes)
+        self.peak_threads = max(self.peak_threads, usage.threads)
+        self.memory.add(time_ns, usage.rss_bytes)
 
     def pids(self) -> list[int]:
-        return self._tree.pids()
+        return self.tree.pids()
 
     def close(self) -> None:
-        """Release everything; an error of the last flush, a full disk, is the caller's to see."""
-        with contextlib.suppress(OSError):
-            self._tree.close()
-        for reader in self._readers:
-            reader.close()
-        self._output.close()
+        """Write what is pending and release everything; a full disk is the caller's to see."""
+        try:
+            self.write()
+        finally:
+            with contextlib.suppress(OSError):
+                self.tree.close()
+            self._output.close()
 
 
 def busy_percent(before: CpuTimes, after: CpuTimes) -> float | None:

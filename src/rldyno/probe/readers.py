@@ -1,4 +1,4 @@
-"""Figures that need special hardware: GPU utilisation and memory, energy counters."""
+"""Figures that need special hardware: GPUs and energy counters."""
 
 from __future__ import annotations
 
@@ -9,26 +9,16 @@ Value = int | float | None
 
 
 class Reader(Protocol):
-    """Fills some of the columns `gpu_percent`, `gpu_memory_bytes`, `gpu_power_w`, `energy_joules`."""
+    """Fills some of the columns `gpu_*` and `*_energy_joules`."""
 
-    reason: str | None
-    """Why it cannot measure; None when it can."""
+    reasons: dict[str, str]
+    """Column → why it is not measured, or since when no longer."""
 
-    def read(self, pids: Sequence[int]) -> dict[str, Value]:
-        """Column → value for these processes; called once per sample, so it must take microseconds."""
+    def read(self, time_ns: int, pids: Sequence[int], slow: bool) -> dict[str, Value]:
+        """Column → value, `time_ns` after the spawn, for these processes.
+
+        Called once per sample; `slow`, once a second, asks for the dearer and the cumulative figures too.
+        """
         ...
 
     def close(self) -> None: ...
-
-
-class NullReader:
-    """Stands where a machine has nothing to read, and says why."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason: str | None = reason
-
-    def read(self, pids: Sequence[int]) -> dict[str, Value]:
-        return {}
-
-    def close(self) -> None:
-        pass

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 
 class TreeUsage(NamedTuple):
@@ -16,17 +17,46 @@ class TreeUsage(NamedTuple):
     threads: int
 
 
+class TaskUsage(NamedTuple):
+    """What the tree's threads did. Totals are since it began; the others since the previous reading."""
+
+    wait_ns: int | None = None
+    """Time that threads could have run but had no CPU."""
+    context_switches: int | None = None
+    involuntary_switches: int | None = None
+    """Those in which the kernel took the CPU away."""
+    threads_busy: int | None = None
+    """Threads that ran for at least BUSY_SHARE of the time."""
+    threads_runnable: float | None = None
+    """Mean number of threads that ran or waited for a CPU."""
+
+
+BUSY_SHARE = 0.01
+
+
 class Tree(Protocol):
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """Field of TaskUsage → why it cannot be read here."""
+
     def discover(self) -> None:
         """Find new children."""
         ...
 
-    def read(self) -> TreeUsage:
-        """The cheap figures; raises ProcessLookupError when nothing of the tree is left."""
+    def take(self) -> Any:
+        """A reading as raw as it comes, for `usage`; raises ProcessLookupError when nothing is left to read.
+
+        A sample is taken by code that has fallen out of the CPU's caches, so that every line of it is dear;
+        the rest of the work is done once a second for all samples together.
+        """
         ...
 
-    def wait_ns(self) -> int | None:
-        """Time its threads were runnable but not running."""
+    def usage(self, taken: Any) -> TreeUsage | None:
+        """What `take` read, each reading once and in order; None if every process had ended by then."""
+        ...
+
+    def tasks(self, now_ns: int) -> TaskUsage:
+        """The figures of single threads; dearer."""
         ...
 
     def uss_bytes(self) -> int | None:

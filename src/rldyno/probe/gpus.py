@@ -1,0 +1,211 @@
+"""The GPUs of a trial as columns of its samples, and as one block of its outcome."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rldyno.probe.nvml import FAST, HARMLESS, SLOW, Device, start_nvml, throttle_words, visible_devices
+from rldyno.probe.readers import Value
+from rldyno.probe.track import Track
+
+ENERGY = "gpu_energy_joules"
+PROCESSES, WHOLE_DEVICE = "processes", "device"
+
+# Column → the call behind it, what its answer is worth, and how several GPUs make one figure.
+_Column = tuple[str, Callable[[Any], Value], Callable[[Sequence[Any]], Any]]
+
+
+def _same(answer: Any) -> Value:
+    return answer  # type: ignore[no-any-return]
+
+
+def _either(masks: Sequence[int]) -> int:
+    united = 0
+    for mask in masks:
+        united |= mask
+    return united
+
+
+COLUMNS: dict[str, _Column] = {
+    "gpu_percent": ("percent", _same, statistics.fmean),
+    "gpu_power_w": ("power_w", _same, sum),
+    "gpu_memory_used_bytes": ("memory", lambda answer: answer[0], sum),
+    "gpu_memory_reserved_bytes": ("memory", lambda answer: answer[1], sum),
+    "gpu_sm_clock_mhz": ("sm_clock_mhz", _same, min),
+    "gpu_memory_clock_mhz": ("memory_clock_mhz", _same, min),
+    "gpu_throttle": ("throttle", _same, _either),
+}
+_GROWN_BYTES = 2**20
+"""Device memory beyond this above the level before the trial is taken for the trial's."""
+_COST_LIMIT = 50
+"""The frequent calls are made less often where they would take more than 1/50 of a core."""
+
+
+class GpuReader:
+    """Reads the trial's GPUs. Opened before the worker is spawned: energy and memory count from there."""
+
+    def __init__(self, nvml: Any, devices: Sequence[Device]) -> None:
+        self.devices = [_Watched(device) for device in devices]
+        self.reasons: dict[str, str] = {}
+        self.memory_source: str | None = None
+        """Whose memory `gpu_memory_bytes` is: the trial's processes', or all that the device gained."""
+        self.tracks = {name: Track() for name in (*COLUMNS, "gpu_memory_bytes")}
+        self._nvml = nvml
+        begin = time.monotonic_ns()
+        for watched in self.devices:
+            watched.take(FAST, 0)
+        self._fast_interval_ns = _COST_LIMIT * (time.monotonic_ns() - begin)
+        self._next_fast = 0
+
+    def read(self, time_ns: int, pids: Sequence[int], slow: bool) -> dict[str, Value]:
+        fast = slow or time_ns >= self._next_fast
+        if not fast:
+            return {}
+        self._next_fast = time_ns + self._fast_interval_ns
+        for watched in self.devices:
+            watched.take((*FAST, *SLOW) if slow else FAST, time_ns)
+        row = {column: self._together(column) for column in COLUMNS}
+        row["gpu_memory_bytes"] = self._own_memory(pids, slow)
+        for column, value in row.items():
+            self.tracks[column].add(time_ns, value)
+        if slow:
+            row[ENERGY] = self.joules()
+        return row
+
+    def _together(self, column: str) -> Value:
+        """One figure of all GPUs; None if one of them did not answer, for the rest would not be the whole."""
+        values = [watched.figure(column) for watched in self.devices]
+        return None if None in values else COLUMNS[column][2](values)
+
+    def _own_memory(self, pids: Sequence[int], slow: bool) -> int | None:
+        """By process where NVML lists the trial's; else what the devices gained since before the trial.
+
+        Containers hide processes from NVML, or give them other numbers than the lab sees.
+        """
+        if slow:
+            held = [watched.held_by(pids) for watched in self.devices]
+            known = [amount for amount in held if amount is not None]
+            if known:
+                if self.memory_source != PROCESSES:
+                    self.memory_source = PROCESSES
+                    self.tracks["gpu_memory_bytes"] = Track()
+                return sum(known)
+        if self.memory_source == PROCESSES:
+            return None
+        gains = [watched.gained() for watched in self.devices]
+        if None in gains:
+            return None
+        total = sum(gain for gain in gains if gain is not None)
+        if total >= _GROWN_BYTES:
+            self.memory_source = WHOLE_DEVICE
+        return total if self.memory_source else None
+
+    def joules(self) -> float | None:
+        parts = [watched.joules for watched in self.devices]
+        return None if None in parts else sum(part for part in parts if part is not None)
+
+    def close(self) -> None:
+        try:
+            self._nvml.nvmlShutdown()
+        except self._nvml.NVMLError as error:
+            self.reasons.setdefault("shutdown", f"NVML: {error}")
+
+
+class _Watched:
+    """One GPU with its latest answers and all that was seen of it."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.tracks: dict[str, Track] = {name: Track() for name in COLUMNS}
+        self.throttled: dict[str, Track] = {}
+        self._answers: dict[str, Any] = {}
+        memory, counter = device.get("memory"), device.get("energy_mj")
+        self._used_before = None if memory is None else int(memory[0])
+        self._counter_before: int | None = counter
+        self._power: tuple[int, float] | None = None
+        self.joules: float | None = 0.0
+        if counter is None and device.get("power_w") is None:
+            self.joules = None
+
+    @property
+    def energy_source(self) -> str:
+        return "power" if self._counter_before is None else "counter"
+
+    def take(self, names: Sequence[str], time_ns: int) -> None:
+        self._answers = {name: self.device.get(name, time_ns) for name in names}
+        for column, (name, _, _) in COLUMNS.items():
+            if name in self._answers:
+                self.tracks[column].add(time_ns, self.figure(column))
+        for word in throttle_words(self._answers.get("throttle") or 0):
+            self.throttled.setdefault(word, Track()).add(time_ns, 1)
+        self._add_energy(time_ns)
+
+    def figure(self, column: str) -> Value:
+        name, worth, _ = COLUMNS[column]
+        answer = self._answers.get(name)
+        return None if answer is None else worth(answer)
+
+    def _add_energy(self, time_ns: int) -> None:
+        """The counter's rise, or where there is none the integral of power over time."""
+        if self.joules is None:
+            return
+        if self._counter_before is not None:
+            if "energy_mj" in self._answers:
+                counter = self._answers["energy_mj"]
+                self.joules = None if counter is None else (counter - self._counter_before) / 1e3
+            return
+        power = self._answers.get("power_w")
+        if power is None:
+            self.joules = None
+            return
+        if self._power is not None:
+            before_ns, before_w = self._power
+            self.joules += (time_ns - before_ns) / 1e9 * (before_w + power) / 2
+        self._power = time_ns, power
+
+    def held_by(self, pids: Sequence[int]) -> int | None:
+        """None if none of these processes is listed, or NVML does not say how much they hold."""
+        listed: Mapping[int, int | None] = self._answers.get("processes") or {}
+        held = [listed[pid] for pid in pids if pid in listed]
+        known = [amount for amount in held if amount is not None]
+        return sum(known) if held and len(known) == len(held) else None
+
+    def gained(self) -> int | None:
+        memory = self._answers.get("memory")
+        if memory is None or self._used_before is None:
+            return None
+        return max(0, int(memory[0]) - self._used_before)
+
+
+def open_gpus(
+    variables: Mapping[str, str], count: int, start: Callable[[], tuple[Any, str | None]] = start_nvml
+) -> tuple[GpuReader | None, str | None]:
+    """A reader of the first `count` GPUs that a process with these variables sees, or why there is none."""
+    nvml, reason = start()
+    if nvml is None:
+        return None, reason
+    try:
+        found = visible_devices(nvml, variables)[:count]
+        devices = [Device(nvml, handle, index) for index, handle in found]
+    except nvml.NVMLError as error:
+        nvml.nvmlShutdown()
+        return None, f"NVML: {error}"
+    if not devices:
+        nvml.nvmlShutdown()
+        return None, f"no GPU is visible (CUDA_VISIBLE_DEVICES={variables.get('CUDA_VISIBLE_DEVICES', '')!r})"
+    return GpuReader(nvml, devices), None
+
+
+def slowed(throttled: Mapping[str, Track], readings: Track, since_ns: int) -> dict[str, float]:
+    """Reason of a slow-down → share of the readings that had it."""
+    harmless = set(throttle_words(HARMLESS))
+    total = readings.count(since_ns)
+    shares = {
+        word: track.count(since_ns) / total
+        for word, track in throttled.items()
+        if word not in harmless and total
+    }
+    return {word: share for word, share in shares.items() if share > 0}

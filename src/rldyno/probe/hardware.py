@@ -1,0 +1,76 @@
+"""Everything a trial's samples take from special hardware: its GPUs, and the energy of CPU and GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rldyno.probe import gpus, rapl
+from rldyno.probe.gpus import GpuReader, open_gpus
+from rldyno.probe.rapl import RaplReader
+from rldyno.probe.readers import Reader, Value
+from rldyno.probe.track import Meter
+
+ENERGY = "energy_joules"
+NO_GPU_USED = "the trial runs on the CPU"
+
+
+class Hardware:
+    """Opened right before the worker is spawned. All columns are of the whole trial, start-up included."""
+
+    def __init__(self, cpu: Reader, gpu: GpuReader | None, no_gpu: str | None) -> None:
+        self.cpu, self.gpu, self.no_gpu = cpu, gpu, no_gpu
+        """`no_gpu`: why there is no reader of GPUs."""
+        self.parts = [rapl.COLUMN] if no_gpu == NO_GPU_USED else [rapl.COLUMN, gpus.ENERGY]
+        """What the energy of this trial is the sum of."""
+        self.meters = {name: Meter() for name in (*self.parts, ENERGY)}
+        self._readers: list[Reader] = [cpu] if gpu is None else [cpu, gpu]
+
+    @property
+    def idle(self) -> bool:
+        """Nothing here can be read."""
+        return self.gpu is None and rapl.COLUMN in self.cpu.reasons
+
+    def read(self, time_ns: int, pids: Sequence[int], slow: bool) -> dict[str, Value]:
+        row: dict[str, Value] = {}
+        for reader in self._readers:
+            row.update(reader.read(time_ns, pids, slow))
+        if slow:
+            joules = [row.get(part) for part in self.parts]
+            known = [part for part in joules if part is not None]
+            row[ENERGY] = sum(known) if len(known) == len(joules) else None
+            for name, meter in self.meters.items():
+                value = row.get(name)
+                if value is not None:
+                    meter.add(time_ns, value)
+        return row
+
+    def reason(self, column: str) -> str | None:
+        """Why a column of energy is empty."""
+        if column == rapl.COLUMN:
+            return self.cpu.reasons.get(column)
+        if column == gpus.ENERGY:
+            return self.no_gpu or self._gpu_reason()
+        missing = {part: self.reason(part) for part in self.parts}
+        return (
+            "; ".join(f"{part.partition('_')[0].upper()}: {why}" for part, why in missing.items() if why)
+            or None
+        )
+
+    def _gpu_reason(self) -> str | None:
+        for watched in self.gpu.devices if self.gpu else ():
+            if watched.joules is None:
+                said = watched.device.reasons
+                return said.get("energy_mj") or said.get("power_w") or "NVML: no answer"
+        return None
+
+    def close(self) -> None:
+        for reader in self._readers:
+            reader.close()
+
+
+def open_hardware(device: str, workers: int, variables: Mapping[str, str]) -> Hardware:
+    """For a trial on this device; `variables` are its worker's. A trial on the CPU never looks for a GPU."""
+    if device == "cpu":
+        return Hardware(RaplReader(), None, NO_GPU_USED)
+    gpu, reason = open_gpus(variables, max(1, workers))
+    return Hardware(RaplReader(), gpu, reason)

@@ -1,0 +1,186 @@
+"""One NVIDIA GPU through NVML, call by call: what a driver or a card does not support has its own reason.
+
+`python -m rldyno.probe.nvml` shows one reading of everything, what each call costs, and what cannot be read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+FAST = ("percent", "power_w", "memory")
+"""Read with every sample; memory: (used, reserved for the driver) in bytes, of the whole device."""
+SLOW = ("energy_mj", "sm_clock_mhz", "memory_clock_mhz", "throttle", "processes")
+"""Read once a second; processes: pid → bytes, None where NVML does not say how much."""
+
+# Bits of the clocks-event mask. The first three are not slow-downs: nothing to do, or clocks set by a person.
+THROTTLE_WORDS = {
+    0x001: "idle",
+    0x002: "clocks set by the user",
+    0x100: "display clocks",
+    0x004: "power limit",
+    0x008: "hardware slow-down",
+    0x010: "sync boost",
+    0x020: "thermal limit (software)",
+    0x040: "thermal limit (hardware)",
+    0x080: "power brake",
+    0x200: "board limit",
+    0x400: "reliability limit",
+}
+HARMLESS = 0x001 | 0x002 | 0x100
+
+_LOST_AFTER = 3
+"""Failures in a row after which a call is given up."""
+
+
+class Device:
+    def __init__(self, nvml: Any, handle: Any, index: int) -> None:
+        self.index = index
+        self.reasons: dict[str, str] = {}
+        """Name of a call → why it does not answer."""
+        self._nvml = nvml
+        self._failures: dict[str, int] = {}
+        self._calls: dict[str, Callable[[], Any]] = {
+            "percent": lambda: int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
+            "power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
+            "memory": lambda: self._memory(handle),
+            "energy_mj": lambda: int(nvml.nvmlDeviceGetTotalEnergyConsumption(handle)),
+            "sm_clock_mhz": lambda: int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+            "memory_clock_mhz": lambda: int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)),
+            "throttle": lambda: int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),
+            "processes": lambda: {
+                process.pid: process.usedGpuMemory
+                for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+            },
+        }
+        self._second_version = True
+        self.name = self._text(lambda: nvml.nvmlDeviceGetName(handle))
+        self.uuid = self._text(lambda: nvml.nvmlDeviceGetUUID(handle))
+        for name in (*FAST, *SLOW):
+            if self.get(name) is None:
+                self.reasons.setdefault(name, "NVML: no answer")
+                self._calls.pop(name, None)
+
+    def get(self, name: str, time_ns: int | None = None) -> Any:
+        """The answer of a call, None if there is none. `time_ns` into the trial; without it, before it."""
+        call = self._calls.get(name)
+        if call is None:
+            return None
+        try:
+            answer = call()
+        except self._nvml.NVMLError as error:
+            when = "" if time_ns is None else f", {time_ns / 1e9:.1f} s into the trial"
+            self.reasons.setdefault(name, f"NVML: {error}{when}")
+            self._failures[name] = self._failures.get(name, 0) + 1
+            if self._failures[name] == _LOST_AFTER:
+                del self._calls[name]
+            return None
+        if self._failures:
+            self._failures.pop(name, None)
+        return answer
+
+    @property
+    def lost(self) -> str | None:
+        """Why the GPU no longer answers at all; None while it does."""
+        return None if self._calls else next(iter(self.reasons.values()), None)
+
+    def _memory(self, handle: Any) -> tuple[int, int | None]:
+        """The second version of the call tells what the driver reserves for itself from what is used."""
+        if self._second_version:
+            try:
+                info = self._nvml.nvmlDeviceGetMemoryInfo(handle, version=self._nvml.nvmlMemory_v2)
+                return int(info.used), int(info.reserved)
+            except self._nvml.NVMLError as error:
+                self._second_version = False
+                self.reasons["memory_reserved"] = f"NVML: {error}"
+        return int(self._nvml.nvmlDeviceGetMemoryInfo(handle).used), None
+
+    def _text(self, call: Callable[[], Any]) -> str | None:
+        try:
+            found = call()
+        except self._nvml.NVMLError:
+            return None
+        return found.decode() if isinstance(found, bytes) else str(found)
+
+
+def throttle_words(mask: int) -> list[str]:
+    words = [word for bit, word in THROTTLE_WORDS.items() if mask & bit]
+    unknown = mask & ~sum(THROTTLE_WORDS)
+    return [*words, f"unknown ({unknown:#x})"] if unknown else words
+
+
+def visible_devices(nvml: Any, variables: Mapping[str, str]) -> list[tuple[int, Any]]:
+    """(number among all, handle) of the GPUs that a process with these variables can use, in its order.
+
+    Numbers count in the order of the bus, which is CUDA's too if all GPUs are alike or CUDA_DEVICE_ORDER says
+    so. As in CUDA, the list ends at the first entry that is no GPU.
+    """
+    handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+    chosen = variables.get("CUDA_VISIBLE_DEVICES")
+    if chosen is None:
+        return list(enumerate(handles))
+    found: list[tuple[int, Any]] = []
+    for entry in (part.strip() for part in chosen.split(",")):
+        if entry.isdigit() and int(entry) < len(handles):
+            found.append((int(entry), handles[int(entry)]))
+        elif entry.startswith("GPU-"):
+            named = [at for at, handle in enumerate(handles) if _uuid(nvml, handle).startswith(entry)]
+            if len(named) != 1:
+                break
+            found.append((named[0], handles[named[0]]))
+        elif entry.startswith("MIG-"):  # a slice of a GPU, which has no number of its own
+            try:
+                found.append((len(found), nvml.nvmlDeviceGetHandleByUUID(entry.encode())))
+            except nvml.NVMLError:
+                break
+        else:
+            break
+    return found
+
+
+def _uuid(nvml: Any, handle: Any) -> str:
+    found = nvml.nvmlDeviceGetUUID(handle)
+    return found.decode() if isinstance(found, bytes) else str(found)
+
+
+def start_nvml() -> tuple[Any, str | None]:
+    """(the pynvml module, initialised, or None; why there is none)."""
+    try:
+        import pynvml
+    except ImportError:
+        return None, "nvidia-ml-py is not installed; pip install nvidia-ml-py"
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return None, f"NVML: {error}"
+    return pynvml, None
+
+
+def main() -> None:
+    import os
+
+    nvml, reason = start_nvml()
+    if nvml is None:
+        print(f"no GPU can be read: {reason}")
+        return
+    print(f"driver {nvml.nvmlSystemGetDriverVersion()}")
+    for index, handle in visible_devices(nvml, os.environ):
+        device = Device(nvml, handle, index)
+        print(f"GPU {index}: {device.name}")
+        for name in (*FAST, *SLOW):
+            begin = time.perf_counter_ns()
+            value = device.get(name)
+            took_us = (time.perf_counter_ns() - begin) / 1e3
+            if value is None:
+                print(f"  {name:18} not readable: {device.reasons[name]}")
+                continue
+            shown = f"{value:#x} = {throttle_words(value) or ['none']}" if name == "throttle" else value
+            print(f"  {name:18} {shown}  ({took_us:.0f} µs)")
+        if "memory_reserved" in device.reasons:
+            print(f"  {'memory reserved':18} not readable: {device.reasons['memory_reserved']}")
+    nvml.nvmlShutdown()
+
+
+if __name__ == "__main__":
+    main()
