@@ -88,6 +88,12 @@ NOISE = {"score": 0.4, "calibration_ns": 1_000_000}
             {"probe": {"core_percent": 9.0}},
             "4.65 % of one core",
         ),
+        (
+            "Memory that leaks",
+            "outcome.json",
+            {"memory": {"leak": True, "growth_bytes_per_s": 3 * 2**20}},
+            "torch:eager: 5 trials, 3 MiB/s",
+        ),
     ],
 )
 def test_crimes_of_single_trials(tmp_path: Path, crime: str, file: str, values: Any, evidence: str) -> None:

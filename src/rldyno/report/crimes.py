@@ -129,9 +129,8 @@ def noisy_runs(results: Results, _: Sequence[Group]) -> Finding:
     if not noisy:
         return Finding(name, CLEAR, f"{worst}, below {NOISY:g} in every trial")
     evidence = f"{len(noisy)} of {len(scores)} trials score above {NOISY:g}; {worst}"
-    return Finding(
-        name, FOUND, evidence, "free the machine (`rldyno doctor` shows what disturbs it) and run again"
-    )
+    fix = "free the machine, then repeat those trials: `rldyno run STUDY --max-noise 0.1`"
+    return Finding(name, FOUND, evidence, fix)
 
 
 def selective_subset(results: Results, groups: Sequence[Group]) -> Finding:
@@ -225,6 +224,22 @@ def disturbing_probe(results: Results, _: Sequence[Group]) -> Finding:
     return Finding(name, CLEAR, words)
 
 
+def memory_leaks(results: Results, _: Sequence[Group]) -> Finding:
+    """Memory figures of a run that leaks depend on its length."""
+    name = "Memory that leaks"
+    judged = finished(results).filter(pl.col("memory_leak").is_not_null())
+    if judged.is_empty():
+        return Finding(name, UNKNOWN, "no trial was long enough to see memory grow")
+    leaking = judged.filter(pl.col("memory_leak")).group_by("contestant")
+    rates = leaking.agg(pl.len(), pl.col("memory_growth_bytes_per_s").median() / 2**20)
+    found = {
+        f"{contestant}: {count} trials, {rate:.2g} MiB/s" for contestant, count, rate in rates.iter_rows()
+    }
+    if not found:
+        return Finding(name, CLEAR, f"memory stays as it is to the end of training in {len(judged)} trials")
+    return Finding(name, FOUND, listed(found), "compare the memory of runs of equal length only")
+
+
 def finished(results: Results) -> pl.DataFrame:
     return results.trials.filter(pl.col("status") == "done")
 
@@ -251,4 +266,5 @@ CHECKS: tuple[Callable[[Results, Sequence[Group]], Finding], ...] = (
     quiet_budget_cuts,
     one_after_the_other,
     disturbing_probe,
+    memory_leaks,
 )
