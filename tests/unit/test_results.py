@@ -50,6 +50,9 @@ def test_measured_figures_are_found_by_their_path_and_old_records_lack_them(tmp_
         result={**result, "transfer": transfer},
         attempt=3,
     )
+    old = json.loads((second / "outcome.json").read_text())
+    del old["memory"]
+    (second / "outcome.json").write_text(json.dumps(old))
     rows = {row["trial"]: row for row in load_results(home).trials.iter_rows(named=True)}
     row = rows[first.name]
     assert (row["memory_after_build_bytes"], row["memory_growth_bytes_per_s"]) == (5, 2.5)
