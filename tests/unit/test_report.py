@@ -77,6 +77,8 @@ def test_integrals_as_liu2022_draws_them() -> None:
         "machine_memory_percent": np.full(5, 20.0),
         "gpu_percent": np.array([nan, 50, nan, 70, nan]),
         "gpu_memory_bytes": nothing,
+        "gpu_power_w": np.array([100.0, nan, 200, nan, nan]),
+        "energy_joules": np.array([nan, 1000, 1200, nan, 1450]),
     }
     use = use_of({"return": np.array([9.0, 11.0, nan])}, samples, steps=20)
     assert use["return_integral"] == 20.0
@@ -85,6 +87,8 @@ def test_integrals_as_liu2022_draws_them() -> None:
     assert use["memory_per_step"] == pytest.approx(5.0)
     assert use["gpu_percent"] == 60.0
     assert use["gpu_memory_mb"] is None
+    assert use["power_w"] == 150.0
+    assert use["energy_j"] == 450.0
 
 
 def test_axes_that_vary_have_charts_and_others_have_none(tmp_path: Path) -> None:
@@ -146,9 +150,14 @@ def test_flat_names_and_units() -> None:
 
 
 def test_one_colour_per_framework_one_dash_per_mode() -> None:
-    numpy, eager, compiled, stranger = theme.styles_of(
-        ["numpy:eager", "torch:eager", "torch:compile", "new:x"]
-    )
+    contestants = ["torch:compile", "numpy:eager", "torch:eager", "new:x"]
+    stranger, numpy, eager, compiled = theme.styles_of(contestants)
+    assert [style.contestant for style in (numpy, eager, compiled)] == [
+        "numpy:eager",
+        "torch:eager",
+        "torch:compile",
+    ]
+    assert theme.styles_of(contestants[::-1]) == (stranger, numpy, eager, compiled)
     assert eager.colour == compiled.colour != numpy.colour
     assert eager.dash != compiled.dash
     assert eager.shape != compiled.shape
@@ -164,7 +173,7 @@ def test_every_chart_is_valid_and_has_units(tmp_path: Path) -> None:
         spec = content.definitions[name](plain).to_dict()
         assert spec["description"]
         titles = re.findall(r'"title": "([^"]+)"', json.dumps(spec))
-        units = r"steps|episodes|seconds|, s|MB|%|share|score|return|cores"
+        units = r"steps|episodes|seconds|, s|MB|%|share|score|return|cores|times|, W"
         assert any(re.search(units, title) for title in titles), (name, titles)
 
 

@@ -44,6 +44,11 @@ class Runs:
         values = self[column]
         return np.asarray(values[~np.isnan(values)])
 
+    def middle(self, column: str) -> float | None:
+        """The median of what was measured."""
+        values = self.known(column)
+        return float(np.median(values)) if len(values) else None
+
     def times_to_threshold(self) -> Floats:
         """Rows of (seconds from spawn to the threshold, 1), or (to the end of the watch, 0): not reached."""
         watched = first_known(self["watched_s"], self["wall_s"])

@@ -69,7 +69,6 @@ def measure(
     from rldyno.nets.measure import run
     from rldyno.nets.show import show as show_record
     from rldyno.nets.work import NETS_FILE
-    from rldyno.nets.work import NETS_FILE
     from rldyno.toolchains.resolve import parse_overrides
 
     if config is not None:
@@ -117,7 +116,6 @@ def show(
     from rich.console import Console
 
     from rldyno.nets.show import show as show_record
-    from rldyno.nets.work import NETS_FILE
 
     show_record(directory, Console(width=None if Console().is_terminal else 160, highlight=False))
 

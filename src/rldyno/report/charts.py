@@ -54,6 +54,21 @@ def cpu_against_time(theme: Theme) -> Chart:
     return finished(alt.layer(*layers), theme, "CPU use against time")
 
 
+def gpu_against_time(theme: Theme) -> Chart:
+    layers = band_layers(theme, "seconds since start", "GPU, %", zero=True)
+    return finished(alt.layer(*layers), theme, "GPU use against time")
+
+
+def gpu_memory_against_time(theme: Theme) -> Chart:
+    layers = band_layers(theme, "seconds since start", "GPU memory, MB", zero=True)
+    return finished(alt.layer(*layers), theme, "GPU memory against time")
+
+
+def power_against_time(theme: Theme) -> Chart:
+    layers = band_layers(theme, "seconds since start", "power, W", zero=True)
+    return finished(alt.layer(*layers), theme, "Power of the GPU against time")
+
+
 def memory_against_time(theme: Theme) -> Chart:
     layers = band_layers(theme, "seconds since start", "resident memory, MB", zero=True)
     return finished(alt.layer(*layers), theme, "Memory against time")
@@ -65,7 +80,7 @@ def band_layers(theme: Theme, x_title: str, y_title: str, zero: bool) -> tuple[C
             "x:Q",
             title=x_title,
             scale=alt.Scale(nice=False, zero=True),
-            axis=alt.Axis(tickCount=5, format="~s" if "steps" in x_title else alt.Undefined),
+            axis=plain_axis(tick_count=5),
         ),
         color=colour(theme),
     )
@@ -112,10 +127,75 @@ def answer(theme: Theme, title: str, x_title: str) -> Chart:
     return finished(alt.layer(interval, point, label), theme, title, height=alt.Step(34))
 
 
+def overview(theme: Theme) -> Chart:
+    """The whole study in one picture: every comparison a tick, their geometric mean a point."""
+    base = shown(alt.Chart(alt.NamedData("rows")))
+    y = rows_axis(theme, "contestant:N")
+    x = alt.X(
+        "value:Q",
+        title="times worse than the best of its comparison",
+        scale=alt.Scale(type="log", domainMin=1, nice=False),
+        axis=factors(),
+    )
+    each = (
+        base.transform_filter("isValid(datum.comparison)")
+        .mark_tick(thickness=2, opacity=0.45)
+        .encode(
+            x=x,
+            y=y,
+            color=colour(theme, legend=False),
+            tooltip=[
+                alt.Tooltip("contestant:N"),
+                alt.Tooltip("comparison:N"),
+                alt.Tooltip("text:N", title="times worse than the best"),
+            ],
+        )
+    )
+    mean = base.transform_filter("!isValid(datum.comparison)")
+    point = mean.mark_point(size=110, filled=True, opacity=1).encode(
+        x=x, y=y, color=colour(theme, legend=False), shape=shape(theme)
+    )
+    label = mean.mark_text(align="left", dx=11, dy=-9, fontSize=11, color=theme.muted).encode(
+        x=x, y=y, text="text:N"
+    )
+    return finished(
+        alt.layer(each, point, label), theme, "All comparisons in one picture", height=alt.Step(34)
+    )
+
+
+def distance(theme: Theme) -> Chart:
+    """An update as a multiple of the least time that the machine allows for it, with its 95 % interval."""
+    base = shown(alt.Chart(alt.NamedData("rows"))).encode(
+        y=rows_axis(theme, "contestant:N"), color=colour(theme, legend=False)
+    )
+    x_title = "one update, times its floor"
+    x = alt.X("value:Q", title=x_title, scale=alt.Scale(type="log", domainMin=1), axis=factors())
+    interval = (
+        base.transform_filter("isValid(datum.low)")
+        .mark_rule(strokeWidth=2, opacity=0.55)
+        .encode(x="low:Q", x2="high:Q")
+    )
+    point = base.mark_point(size=110, filled=True, opacity=1).encode(
+        x=x,
+        shape=shape(theme),
+        tooltip=[alt.Tooltip("contestant:N"), alt.Tooltip("text:N", title=x_title)],
+    )
+    label = (
+        shown(alt.Chart(alt.NamedData("rows")))
+        .mark_text(align="left", dx=11, dy=-9, fontSize=11, color=theme.muted)
+        .encode(x="value:Q", y=rows_axis(theme, "contestant:N"), text="text:N")
+    )
+    return finished(alt.layer(interval, point, label), theme, "Distance from the limit", height=alt.Step(34))
+
+
 def phases(theme: Theme) -> Chart:
     return stacked(
         theme, schema.PHASES, "share", "share of training time", "%", "Where training time goes, by phase"
     )
+
+
+def memory_split(theme: Theme, stages: Sequence[str]) -> Chart:
+    return stacked(theme, stages, "mb", "resident memory, MB", "~s", "Memory, by the stage that takes it")
 
 
 def startup(theme: Theme) -> Chart:
@@ -151,8 +231,7 @@ def stacked(theme: Theme, parts: Sequence[str], column: str, x_title: str, form:
             tooltip=[
                 alt.Tooltip("contestant:N"),
                 alt.Tooltip("part:N"),
-                alt.Tooltip("seconds:Q", title="seconds", format=",.3~g"),
-                alt.Tooltip("share:Q", title="share", format=".1%"),
+                alt.Tooltip("text:N", title=x_title),
             ],
         )
     )
@@ -180,8 +259,11 @@ def scaling(theme: Theme, title: str, x_title: str, y_title: str) -> Chart:
     return finished(alt.layer(line, spread, point), theme, title)
 
 
-def side_by_side(theme: Theme, title: str, x_title: str) -> Chart:
-    """One bar per contestant and setting: median over seeds, quartiles as a line, the figure beside it."""
+def side_by_side(theme: Theme, title: str, x_title: str, settings: bool) -> Chart:
+    """One bar per contestant and setting: median over seeds, quartiles as a line, the figure beside it.
+
+    With `settings` a row is named in two lines, the contestant and its setting.
+    """
     base = shown(alt.Chart(alt.NamedData("rows"))).encode(y=rows_axis(theme, "label:N"))
     bar = base.mark_bar(opacity=0.75, cornerRadiusEnd=2, height={"band": 0.62}).encode(
         x=alt.X("value:Q", title=x_title, axis=plain_axis(), scale=alt.Scale(zero=True)),
@@ -194,7 +276,7 @@ def side_by_side(theme: Theme, title: str, x_title: str) -> Chart:
     text = base.mark_text(align="left", dx=6, fontSize=11, color=theme.muted).encode(
         x="high:Q", text="text:N"
     )
-    return finished(alt.layer(bar, spread, text), theme, title, height=alt.Step(24))
+    return finished(alt.layer(bar, spread, text), theme, title, height=alt.Step(34 if settings else 24))
 
 
 def break_even(theme: Theme) -> Chart:
@@ -233,17 +315,34 @@ def noise(theme: Theme) -> Chart:
 
 
 def rows_axis(theme: Theme, field: str) -> Any:
+    comma = "indexof(datum.label, ', ')"
     return alt.Y(
         field,
         title=None,
         sort=alt.EncodingSortField("order", op="min"),
-        axis=alt.Axis(labelColor=theme.ink, labelFontSize=12, domain=False, ticks=False, labelPadding=8),
+        axis=alt.Axis(
+            labelColor=theme.ink,
+            labelFontSize=12,
+            # `torch:eager, 2 cores, 1 worker` in two lines.
+            labelExpr=f"{comma} < 0 ? datum.label : "
+            f"[slice(datum.label, 0, {comma}), slice(datum.label, {comma} + 2)]",
+            domain=False,
+            ticks=False,
+            labelPadding=8,
+        ),
     )
 
 
-def plain_axis() -> Any:
+def plain_axis(tick_count: int = 4) -> Any:
     """1.2k above a thousand, 0.05 and not 50m below one."""
-    return alt.Axis(tickCount=4, labelExpr="format(datum.value, abs(datum.value) < 1000 ? '.3~g' : '~s')")
+    expression = "format(datum.value, abs(datum.value) < 1000 ? '.3~g' : '~s')"
+    return alt.Axis(tickCount=tick_count, labelExpr=expression)
+
+
+def factors() -> Any:
+    """1×, 2×, 5×, 10× …"""
+    values = [digit * 10.0**power for power in range(6) for digit in (1, 2, 5)]
+    return alt.Axis(values=values, labelExpr="format(datum.value, '~s') + '×'", labelOverlap=True)
 
 
 def powers() -> Any:

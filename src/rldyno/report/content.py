@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import polars as pl
 
+from rldyno.answers.limits import Distance
 from rldyno.answers.table import METRICS, Group, compare
 from rldyno.report import charts, measures
 from rldyno.report.curves import GroupCurves, group_curves
-from rldyno.report.data import group_data, noise_rows
+from rldyno.report.data import group_data, noise_rows, overview_rows
+from rldyno.report.limits import distances_by_group, limits_table
+from rldyno.report.memory import STAGES, growth_table
+from rldyno.report.nets import nets_tables
 from rldyno.report.theme import Chart, Style, Theme, styles_of
 from rldyno.results import Results
+from rldyno.typeset import Table
 
 Json = dict[str, Any]
 Definition = Callable[[Theme], Chart]
@@ -45,6 +50,8 @@ class Content:
     axes: tuple[Scope, ...]
     run: Scope
     definitions: dict[str, Definition]
+    tables: dict[str, tuple[Table, ...]]
+    """Section → its tables."""
     damaged: tuple[str, ...]
     """Series that could not be read, one sentence each."""
 
@@ -58,19 +65,38 @@ def gather(results: Results) -> Content:
     points = curve_points(groups)
     curves = [group_curves(results, group, points) for group in groups]
     summaries = [measures.summary(group, found.use) for group, found in zip(groups, curves, strict=True)]
+    distances = distances_by_group(results, groups)
     definitions = group_definitions(groups)
     axes = axis_scopes(groups, summaries, definitions)
     return Content(
         results=results,
         groups=groups,
         styles=styles_of(results.trials.filter(pl.col("status") == "done")["contestant"].to_list()),
-        comparisons=comparison_scopes(groups, curves),
+        comparisons=comparison_scopes(groups, curves, distances),
         tasks=task_scopes(groups, summaries),
         axes=axes,
-        run=Scope("run", "All trials", {"noise": {"rows": noise_rows(results)}}),
+        run=run_scope(results, groups),
         definitions=definitions,
+        tables={
+            "memory": present(growth_table(groups)),
+            "limits": present(limits_table(distances, groups)),
+            "nets": nets_tables(results),
+        },
         damaged=tuple(note for found in curves for note in found.damaged),
     )
+
+
+def present(table: Table | None) -> tuple[Table, ...]:
+    return () if table is None else (table,)
+
+
+def run_scope(results: Results, groups: Sequence[Group]) -> Scope:
+    """What all trials together show."""
+    data = {"noise": {"rows": noise_rows(results)}}
+    # One comparison is its own picture.
+    if len(groups) > 1 and (rows := overview_rows(groups)):
+        data["overview"] = {"rows": rows}
+    return Scope("run", "All trials", data)
 
 
 def natural_order(group: Group) -> list[tuple[bool, float, str]]:
@@ -83,9 +109,11 @@ def natural_order(group: Group) -> list[tuple[bool, float, str]]:
     ]
 
 
-def comparison_scopes(groups: Sequence[Group], curves: Sequence[GroupCurves]) -> tuple[Scope, ...]:
+def comparison_scopes(
+    groups: Sequence[Group], curves: Sequence[GroupCurves], distances: Mapping[str, Sequence[Distance]]
+) -> tuple[Scope, ...]:
     return tuple(
-        Scope(f"group-{index}", group.label, group_data(group, found))
+        Scope(f"group-{index}", group.label, group_data(group, found, distances.get(group.label, ())))
         for index, (group, found) in enumerate(zip(groups, curves, strict=True))
     )
 
@@ -130,13 +158,22 @@ def group_definitions(groups: Sequence[Group]) -> dict[str, Definition]:
         "learning-time": charts.learning_against_time,
         "cpu": charts.cpu_against_time,
         "memory": charts.memory_against_time,
+        "memory-split": partial(charts.memory_split, stages=tuple(STAGES)),
+        "gpu": charts.gpu_against_time,
+        "gpu-memory": charts.gpu_memory_against_time,
+        "power": charts.power_against_time,
+        "distance": charts.distance,
+        "overview": charts.overview,
         "phases": charts.phases,
         "startup": charts.startup,
         "break-even": charts.break_even,
         "noise": charts.noise,
     }
+    settings = any(group.setting for group in groups)
     for measure in measures.SIDE_BY_SIDE:
-        made[measure.name] = partial(charts.side_by_side, title=measure.title, x_title=measure.unit)
+        made[measure.name] = partial(
+            charts.side_by_side, title=measure.title, x_title=measure.unit, settings=settings
+        )
     primaries = {group.primary.name for group in groups}
     for metric in METRICS:
         if metric.name in primaries:
@@ -146,7 +183,7 @@ def group_definitions(groups: Sequence[Group]) -> dict[str, Definition]:
 
 
 def curve_points(groups: Sequence[Group]) -> int:
-    curves = 5 * sum(len(group.rows) for group in groups)
+    curves = 8 * sum(len(group.rows) for group in groups)
     return max(20, min(100, POINT_BUDGET // max(1, curves)))
 
 

@@ -37,6 +37,9 @@ class GroupCurves:
     time: list[Band]
     cpu: list[Band]
     memory: list[Band]
+    gpu: list[Band]
+    gpu_memory: list[Band]
+    power: list[Band]
     use: pl.DataFrame
     """Integrals per trial, see series.USE_SCHEMA."""
     damaged: list[str]
@@ -46,7 +49,7 @@ class GroupCurves:
 def group_curves(results: Results, group: Group, points: int) -> GroupCurves:
     done = group.trials.filter(pl.col("status") == "done")
     series = read_series(results, done, group.stop_episodes or SMOOTHING_EPISODES)
-    curves = GroupCurves([], [], [], [], [], series.use, series.damaged)
+    curves = GroupCurves([], [], [], [], [], [], [], [], series.use, series.damaged)
     for contestant, trials in contestants(group, done):
         add_bands(curves, contestant, trials, series, points)
     return curves
@@ -63,6 +66,14 @@ def add_bands(curves: GroupCurves, contestant: str, trials: list[str], series: S
         curves.cpu.append(rate_band(contestant, [(run.time_s, run.cpu_s) for run in usage], points))
         memory = [(run.time_s, run.rss_mb) for run in usage]
         curves.memory.append(band(contestant, memory, points, hold=False))
+    for bands, name in (
+        (curves.gpu, "gpu_percent"),
+        (curves.gpu_memory, "gpu_memory_mb"),
+        (curves.power, "power_w"),
+    ):
+        gauged = [run.gauges[name] for run in usage if name in run.gauges]
+        if gauged:
+            bands.append(band(contestant, gauged, points, hold=False))
 
 
 def contestants(group: Group, done: pl.DataFrame) -> Iterator[tuple[str, list[str]]]:

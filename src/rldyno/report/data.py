@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rldyno.answers.numbers import interval, number
+from rldyno.answers.limits import Distance
+from rldyno.answers.numbers import factor, interval, number
 from rldyno.answers.table import Group
 from rldyno.report.charts import STARTUP_WORDS
 from rldyno.report.curves import Band, GroupCurves
 from rldyno.report.lengths import run_length_rows
+from rldyno.report.limits import distance_rows
 from rldyno.report.measures import significant
+from rldyno.report.memory import split_rows
 from rldyno.results import Results
 from rldyno_rig import schema
 
@@ -23,19 +26,25 @@ Json = dict[str, Any]
 NOISE_POINTS = 1500
 
 
-def group_data(group: Group, curves: GroupCurves) -> dict[str, Json]:
-    """Data of every chart of a group, by the chart's name."""
-    return {
+def group_data(group: Group, curves: GroupCurves, distances: Sequence[Distance]) -> dict[str, Json]:
+    """Data of every chart of a group that has any, by the chart's name."""
+    data = {
         f"answer-{group.primary.name}": {"rows": answer_rows(group)},
         "learning-steps": packed(curves.steps, group.stop_return),
         "learning-episodes": packed(curves.episodes, group.stop_return),
         "learning-time": packed(curves.time, group.stop_return),
         "cpu": packed(curves.cpu),
         "memory": packed(curves.memory),
+        "memory-split": {"rows": split_rows(group)},
+        "gpu": packed(curves.gpu),
+        "gpu-memory": packed(curves.gpu_memory),
+        "power": packed(curves.power),
+        "distance": {"rows": distance_rows(distances)},
         "phases": {"rows": phase_rows(group)},
         "startup": {"rows": startup_rows(group)},
         "break-even": {"rows": run_length_rows(group)},
     }
+    return {name: held for name, held in data.items() if held.get("rows") or held.get("bands")}
 
 
 def packed(bands: Sequence[Band], threshold: float | None = None) -> Json:
@@ -97,6 +106,37 @@ def answer_rows(group: Group) -> list[Json]:
     return rows
 
 
+def overview_rows(groups: Sequence[Group]) -> list[Json]:
+    """Every ranked contestant of every comparison against its best, and their geometric mean."""
+    ratios: dict[str, list[tuple[str, float]]] = {}
+    for group in groups:
+        for row in group.ranked:
+            figure = row.figures.get(group.primary.name)
+            if figure is not None and figure.ratio is not None:
+                ratios.setdefault(row.contestant, []).append((group.label, figure.ratio.point))
+    means = {
+        name: math.exp(np.mean([math.log(times) for _, times in found])) for name, found in ratios.items()
+    }
+    rows: list[Json] = []
+    for order, name in enumerate(sorted(ratios, key=lambda name: (-len(ratios[name]), means[name]))):
+        found = ratios[name]
+        missing = f", in {len(found)} of {len(groups)}" if len(found) < len(groups) else ""
+        base = {"contestant": name, "order": order}
+        rows.append(
+            base
+            | {
+                "comparison": None,
+                "value": significant(means[name]),
+                "text": f"{factor(means[name])}{missing}",
+            }
+        )
+        rows += [
+            base | {"comparison": label, "value": significant(times), "text": factor(times)}
+            for label, times in found
+        ]
+    return rows
+
+
 def phase_rows(group: Group) -> list[Json]:
     """Mean seconds of each phase and its share of the training loop."""
     return part_rows(group, {phase: f"phase_{phase}_s" for phase in schema.PHASES})
@@ -124,6 +164,7 @@ def part_rows(group: Group, columns: Mapping[str, str]) -> list[Json]:
                 "part_order": index,
                 "seconds": significant(values[column]),
                 "share": significant(values[column] / total),
+                "text": f"{number(values[column])} s, {values[column] / total:.1%}",
             }
             for index, (part, column) in enumerate(columns.items())
             if values[column] is not None

@@ -17,6 +17,7 @@ from rldyno.report.charts import with_rows
 from rldyno.report.content import Content, Scope, gather, slug
 from rldyno.report.data import unpacked
 from rldyno.report.theme import Theme, picture_theme
+from rldyno.report.turns import turns_table
 from rldyno.report.verdicts import judged_claims
 from rldyno.results import load_results
 from rldyno.typeset import Table, comma_separated, latex, markdown
@@ -103,6 +104,12 @@ def all_tables(content: Content) -> list[Table]:
     ]
     parted = parity.divergences(results, groups)
     found += [tables.divergence_table(parted)] if parted else []
+    found += [
+        turns
+        for group, stem in zip(groups, stems(content.comparisons), strict=True)
+        if (turns := turns_table(group, f"{stem}--overtaking")) is not None
+    ]
+    found += [table for section in content.tables.values() for table in section]
     claims = tables.claims_table(judged_claims(results))
     return [*found, claims, tables.crimes_table(crimes.lint(results, groups))]
 

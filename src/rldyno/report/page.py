@@ -12,7 +12,8 @@ import polars as pl
 from rldyno.answers.numbers import factor, number, span
 from rldyno.answers.sentence import sentence
 from rldyno.answers.table import CERTIFICATE_WORDS, Group, Metric, Row
-from rldyno.report.data import answer_rows
+from rldyno.report.content import Scope
+from rldyno.report.turns import turns_table
 from rldyno.report.verdicts import overtakings_words
 from rldyno.results import Results
 
@@ -54,17 +55,17 @@ def sentence_parts(text: str) -> list[tuple[bool, str]]:
     return [(index % 2 == 1, part) for index, part in enumerate(text.split("`")) if part]
 
 
-def group_view(group: Group, index: int, spelt_out: bool) -> Json:
+def group_view(group: Group, scope: Scope, spelt_out: bool) -> Json:
     return {
-        "id": f"group-{index}",
+        "id": scope.id,
+        "charts": scope.charts,
         "algorithm": group.algorithm,
         "environment": group.environment,
         "leads": sentence_parts(overtakings_words(group) or "") if spelt_out else [],
-        "index": index,
+        "turns": turns_table(group, "") if spelt_out else None,
         "label": group.label,
         "sentence": sentence_parts(sentence(group)),
         "answer": f"answer-{group.primary.name}",
-        "drawn": bool(answer_rows(group)),
         "metrics": group.metrics,
         "stop_return": group.stop_return,
         "stop_episodes": group.stop_episodes,

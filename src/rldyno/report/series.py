@@ -25,7 +25,15 @@ SAMPLES = (
     "machine_memory_percent",
     "gpu_percent",
     "gpu_memory_bytes",
+    "gpu_power_w",
+    "energy_joules",
 )
+# Gauge → (column, what its unit is in the chart's).
+GAUGES = {
+    "gpu_percent": ("gpu_percent", 1.0),
+    "gpu_memory_mb": ("gpu_memory_bytes", 1e-6),
+    "power_w": ("gpu_power_w", 1.0),
+}
 USE_SCHEMA = {
     "trial": pl.String,
     "return_integral": pl.Float64,
@@ -36,6 +44,8 @@ USE_SCHEMA = {
     "memory_percent": pl.Float64,
     "gpu_percent": pl.Float64,
     "gpu_memory_mb": pl.Float64,
+    "power_w": pl.Float64,
+    "energy_j": pl.Float64,
 }
 Columns = dict[str, Floats]
 Run = TypeVar("Run")
@@ -58,6 +68,8 @@ class Usage:
     time_s: Floats
     cpu_s: Floats
     rss_mb: Floats
+    gauges: dict[str, tuple[Floats, Floats]]
+    """Gauge → (time in s, reading), of those that this machine has."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +160,17 @@ def usage(columns: Columns) -> Usage | None:
         time_s=columns["time_ns"][kept] / 1e9,
         cpu_s=cpu_ns[kept] / 1e9,
         rss_mb=columns["rss_bytes"][kept] / 1e6,
+        gauges=gauges(columns),
     )
+
+
+def gauges(columns: Columns) -> dict[str, tuple[Floats, Floats]]:
+    found = {}
+    for name, (column, scale) in GAUGES.items():
+        known = np.isfinite(columns[column])
+        if known.any():
+            found[name] = columns["time_ns"][known] / 1e9, columns[column][known] * scale
+    return found
 
 
 def use_of(episodes: Columns, samples: Columns, steps: int | None) -> dict[str, float | None]:
@@ -170,7 +192,15 @@ def use_of(episodes: Columns, samples: Columns, steps: int | None) -> dict[str, 
         "memory_percent": mean(samples["machine_memory_percent"]),
         "gpu_percent": mean(samples["gpu_percent"]),
         "gpu_memory_mb": gpu_memory / 1e6 if gpu_memory is not None else None,
+        "power_w": mean(samples["gpu_power_w"]),
+        "energy_j": rise(samples["energy_joules"]),
     }
+
+
+def rise(counter: Floats) -> float | None:
+    """Of a counter over the run."""
+    known = counter[np.isfinite(counter)]
+    return float(known[-1] - known[0]) if len(known) > 1 else None
 
 
 def integral(time_s: Floats, values: Floats) -> float | None:

@@ -77,14 +77,15 @@ class Theme:
 
 def styles_of(contestants: Sequence[str]) -> tuple[Style, ...]:
     """A colour per framework, a dash and a shape per mode."""
-    frameworks = list(dict.fromkeys(name.partition(":")[0] for name in contestants))
-    strangers = [name for name in frameworks if name not in FRAMEWORK_COLOURS]
+    frameworks = {name.partition(":")[0] for name in contestants}
+    strangers = sorted(frameworks - FRAMEWORK_COLOURS.keys())
     colours = FRAMEWORK_COLOURS | {
         name: OTHER_COLOURS[index % len(OTHER_COLOURS)] for index, name in enumerate(strangers)
     }
     modes: dict[str, int] = {}
     styles = []
-    for contestant in dict.fromkeys(contestants):
+    # By name, the plain mode of a framework first: a contestant looks the same whichever ran first.
+    for contestant in sorted(set(contestants), key=by_framework):
         framework = contestant.partition(":")[0]
         index = modes.get(framework, 0)
         modes[framework] = index + 1
@@ -92,6 +93,11 @@ def styles_of(contestants: Sequence[str]) -> tuple[Style, ...]:
             Style(contestant, colours[framework], DASHES[index % len(DASHES)], SHAPES[index % len(SHAPES)])
         )
     return tuple(styles)
+
+
+def by_framework(contestant: str) -> tuple[str, bool, str]:
+    framework, _, mode = contestant.partition(":")
+    return framework, mode != "eager", mode
 
 
 def html_theme(styles: tuple[Style, ...]) -> Theme:
@@ -128,16 +134,19 @@ def shown(chart: Chart) -> Chart:
     return chart.transform_filter("indexof(hidden, datum.contestant) < 0")
 
 
-def colour(theme: Theme) -> Any:
+def colour(theme: Theme, *, legend: bool = True) -> Any:
+    """Without a legend where the rows of the chart carry the names."""
     return alt.Color(
-        "contestant:N", scale=alt.Scale(domain=names(theme), range=list(theme.colours)), legend=legend(theme)
+        "contestant:N",
+        scale=alt.Scale(domain=names(theme), range=list(theme.colours)),
+        legend=legend_of(theme) if legend else None,
     )
 
 
 def dash(theme: Theme) -> Any:
     dashes = [list(style.dash) for style in theme.styles]
     return alt.StrokeDash(
-        "contestant:N", scale=alt.Scale(domain=names(theme), range=dashes), legend=legend(theme)
+        "contestant:N", scale=alt.Scale(domain=names(theme), range=dashes), legend=legend_of(theme)
     )
 
 
@@ -146,7 +155,7 @@ def shape(theme: Theme) -> Any:
     return alt.Shape("contestant:N", scale=alt.Scale(domain=names(theme), range=shapes), legend=None)
 
 
-def legend(theme: Theme) -> Any:
+def legend_of(theme: Theme) -> Any:
     return alt.Legend(title=None, orient="top", columns=3, symbolType="stroke") if theme.legend else None
 
 

@@ -22,8 +22,9 @@ from rldyno.report import crimes, page, parity, verdicts
 from rldyno.report.content import gather
 from rldyno.report.theme import PART_COLOURS, html_theme
 from rldyno.results import Results, load_results
+from rldyno.typeset import is_figure
 
-HERE = Path(__file__).parent
+TEMPLATE = Path(__file__).parent / "template"
 # Beyond this many groups a group's charts are folded away until they are asked for.
 OPEN_GROUPS = 6
 RUN_FACTS = ("started_at", "resumed_at", "rldyno", "git_revision", "versions", "study_sha256")
@@ -68,13 +69,16 @@ def render(results: Results) -> str:
             title=results.title,
             headline=page.sentence_parts(headline(groups)),
             groups=[
-                page.group_view(group, index, index == 0 or len(groups) <= OPEN_GROUPS)
-                for index, group in enumerate(groups)
+                page.group_view(group, scope, index == 0 or len(groups) <= OPEN_GROUPS)
+                for index, (group, scope) in enumerate(zip(groups, content.comparisons, strict=True))
             ],
             algorithms=sorted({group.algorithm for group in groups}),
             environments=sorted({group.environment for group in groups}),
             tasks=content.tasks,
             axes=content.axes,
+            run=content.run,
+            tables=content.tables,
+            has={"gpu": bool(used & {"gpu", "gpu-memory", "power"})},
             styles=content.styles,
             uncertified={row.contestant for group in groups for row in group.rows if not row.certified},
             part_colours=PART_COLOURS,
@@ -110,7 +114,7 @@ def render(results: Results) -> str:
 
 def environment() -> Environment:
     made = Environment(
-        loader=FileSystemLoader(HERE),
+        loader=FileSystemLoader(TEMPLATE),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -118,6 +122,7 @@ def environment() -> Environment:
     )
     made.filters["figure"] = lambda value: "–" if value is None else "0" if value == 0 else f"{value:.0e}"
     made.filters["words"] = page.sentence_parts
+    made.filters["figures_in"] = is_figure
     return made
 
 
@@ -171,4 +176,4 @@ def content_policy(*scripts: str) -> str:
 
 
 def read(name: str) -> str:
-    return (HERE / name).read_text(encoding="utf-8")
+    return (TEMPLATE / name).read_text(encoding="utf-8")
