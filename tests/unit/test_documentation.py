@@ -39,6 +39,7 @@ def test_commands_exist(page: Path) -> None:
     known = {
         command.name or command.callback.__name__ for command in app.registered_commands if command.callback
     }
+    known |= {group.name for group in app.registered_groups}
     text = page.read_text(encoding="utf-8")
     blocks = "\n".join(re.findall(r"```(?:console|bash|sh)?\n(.*?)```", text, re.DOTALL))
     shown = set(COMMAND.findall(blocks)) | set(re.findall(r"`rldyno ([a-z]+)\b", text))
