@@ -16,6 +16,8 @@ from rldyno.usability import store
 Json = dict[str, Any]
 Records = Mapping[str, Json]
 NOT_MEASURED = "–"
+# Load average before a part was measured; measuring itself adds up to 1.
+BUSY = 1.5
 MISTAKES = {"shape": "wrong shape", "dtype": "wrong type", "device": "wrong device"}
 NAMED = ("names neither side", "names one side", "names both sides")
 
@@ -85,7 +87,7 @@ def code_table(records: Records) -> Table:
             str(code["transfer_statements"]),
         )
 
-    columns = ("Lines", "Complexity", "Of one function", "DQN", "Rainbow", "A2C", "PPO", "Device statements")
+    columns = ("Lines", "Complexity", "Worst function", "DQN", "Rainbow", "A2C", "PPO", "Device statements")
     return made("usability-code", "The same algorithms, written in it", columns, records, ("code",), row)
 
 
@@ -136,12 +138,18 @@ def export_rows(name: str, record: Json) -> Iterator[tuple[str, ...]]:
             name,
             path["title"],
             "yes" if path["works"] else f"no: {path['reason']}",
-            f"{max(differences):.0e}" if differences else NOT_MEASURED,
+            difference_words(differences),
             figure(size, 1e-3),
             ", ".join(pin.partition("==")[0] for pin in path["packages"]) or "nothing",
         )
     for title, why in export["missing"].items():
         yield (name, title, f"no: {why}", NOT_MEASURED, NOT_MEASURED, NOT_MEASURED)
+
+
+def difference_words(differences: Sequence[float]) -> str:
+    if not differences:
+        return NOT_MEASURED
+    return f"{max(differences):.0e}" if max(differences) else "0"
 
 
 def release_table(records: Records) -> Table:
@@ -202,9 +210,16 @@ def notes(records: Records) -> Iterator[str]:
             yield f"{name}: packages installed: {ways}"
         if release.get("reason"):
             yield f"{name}: release date: {release['reason']}"
+        yield from busy(name, record)
         for mode, found in part(record, "start").get("first_update", {}).items():
             if found["reason"]:
                 yield f"{name}:{mode}: first update: {found['reason']}"
+
+
+def busy(name: str, record: Json) -> Iterator[str]:
+    load = max((found.get("load_before", 0.0) for found in record["parts"].values()), default=0.0)
+    if load > BUSY:
+        yield f"{name}: the machine was busy (load {load:.1f}): its times may be too long"
 
 
 def figure(value: float | None, scale: float = 1.0) -> str:

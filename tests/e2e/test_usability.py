@@ -1,0 +1,74 @@
+"""`rldyno usability` with real frameworks: real mistakes, real files, a real export."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rldyno.toolchains.catalogue import toolchain
+from rldyno.toolchains.resolve import resolve
+from rldyno.usability import exports
+from rldyno.usability.frameworks import Export
+
+PARTS = ["--part", "install", "--part", "code", "--part", "mistakes", "--part", "save"]
+
+
+def test_what_is_measured_is_true_and_kept(tmp_path: Path) -> None:
+    given = [f"--toolchain={name}={resolve(name).path}" for name in ("numpy", "torch")]
+    command = [sys.executable, "-m", "rldyno", "usability", "numpy", "torch", *PARTS, *given]
+
+    def call(*more: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "RLDYNO_CACHE_DIR": str(tmp_path / "cache"), "COLUMNS": "160"}
+        return subprocess.run([*command, *more], capture_output=True, text=True, check=True, env=environment)
+
+    first = call("--json", "-o", str(tmp_path / "out" / "usability.json"))
+    found = json.loads(first.stdout)
+    assert json.loads((tmp_path / "out" / "usability.json").read_text()) == found
+    numpy, torch = (found["frameworks"][name]["parts"] for name in ("numpy", "torch"))
+
+    assert torch["mistakes"]["shape"]["names"] == 2
+    assert torch["mistakes"]["dtype"]["type"] == "RuntimeError"
+    assert numpy["mistakes"]["dtype"]["verdict"] == "accepted"
+    assert numpy["mistakes"]["dtype"]["result"] == "float64"
+    for parts in (numpy, torch):
+        assert parts["install"]["install_s"] is None
+        assert "yours" in parts["install"]["install_reason"]
+        for network in parts["save"]["networks"].values():
+            assert network["exact"]
+            assert network["file_bytes"] > network["weights_bytes"] > 0
+    assert torch["install"]["size_bytes"] > numpy["install"]["size_bytes"]
+    assert torch["code"]["transfer_statements"] > numpy["code"]["transfer_statements"] == 0
+
+    names = {path.suffix for path in (tmp_path / "out").iterdir()}
+    assert names == {".json", ".md", ".tex", ".csv"}
+    second = call()
+    assert "measuring" in first.stderr
+    assert "measuring" not in second.stderr
+    assert "accepted silently: float64" in second.stdout
+    assert str(tmp_path) not in first.stdout
+
+
+def test_an_export_is_run_and_compared(tmp_path: Path) -> None:
+    interpreter, chain = resolve("torch"), toolchain("torch")
+    found = exports.measure("torchscript", Export(title="TorchScript"), interpreter, chain, tmp_path)
+    assert found["works"], found["reason"]
+    assert found["networks"]["cnn"]["difference"] <= exports.TOLERANCE
+
+
+def test_an_export_that_needs_what_nobody_has_fails_with_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path / "cache"))
+    interpreter, chain = resolve("numpy", {"numpy": Path(sys.executable)}), toolchain("numpy")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", "")
+    path = Export(title="ONNX", packages=("rldyno-has-no-such-package==1.0",))
+    found = exports.measure("onnx", path, interpreter, chain, tmp_path)
+    assert not found["works"]
+    assert "rldyno-has-no-such-package" in found["reason"]
+    assert not list((tmp_path / "cache" / "usability" / "packages").iterdir())

@@ -1,0 +1,381 @@
+"""Usability: counting code, judging messages, reading packages, keeping records, showing tables."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from importlib.metadata import Distribution
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rldyno_rig
+from rldyno.report import usability as shown
+from rldyno.toolchains.catalogue import catalogue
+from rldyno.typeset import latex, markdown
+from rldyno.usability import mistakes, package, releases, source, store
+from rldyno.usability.frameworks import Transfers, describe
+from rldyno.usability.process import Ended
+
+RIG = Path(rldyno_rig.__file__).parent
+SNIPPET = '''"""A module.
+
+With a docstring.
+"""
+
+# a comment
+import math
+
+
+def straight(x):
+    """What it does."""
+    return (
+        x
+        + 1  # a line of code with a comment
+    )
+
+
+class Thing:
+    field: int = 0
+    """What the field means."""
+
+    @property
+    def branchy(self):
+        if self.field and math.pi > 3 or self.field > 7:
+            return 1
+        for x in range(3):
+            while x:
+                x -= 1
+        try:
+            y = [a for a in range(3) if a if a > 1]
+        except (ValueError, TypeError):
+            y = 1 if self.field else 2
+
+        def inner():
+            return 0 if y else 1
+
+        return inner
+'''
+
+
+def functions() -> dict[str, source.Function]:
+    return {function.name: function for function in source.functions(SNIPPET)}
+
+
+def test_lines_hold_code_and_neither_comments_nor_docstrings() -> None:
+    lines = SNIPPET.splitlines()
+    counted = [lines[number - 1].strip() for number in sorted(source.code_lines(SNIPPET))]
+    assert counted[:6] == [
+        "import math",
+        "def straight(x):",
+        "return (",
+        "x",
+        "+ 1  # a line of code with a comment",
+        ")",
+    ]
+    assert not any(line.startswith(('"""', "#")) or "docstring" in line or not line for line in counted)
+    assert functions()["straight"].lines == 5
+
+
+def test_a_string_that_is_used_is_code() -> None:
+    assert source.code_lines('x = """\ntext\n"""\n') == {1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("body", "complexity"),
+    [
+        ("return 1", 1),
+        ("if a:\n  return 1\n elif b:\n  return 2\n else:\n  return 3", 3),
+        ("return a and b and c", 3),
+        ("return [x for x in a for y in x if y]", 4),
+        ("for x in a:\n  pass\n else:\n  pass", 2),
+        ("try:\n  pass\n except A:\n  pass\n except B:\n  pass\n finally:\n  pass", 3),
+        ("with a:\n  assert b", 1),
+        ("match a:\n  case 1:\n   pass\n  case _:\n   pass", 3),
+        ("return lambda: a if b else c", 2),
+    ],
+)
+def test_complexity_is_one_plus_the_decisions(body: str, complexity: int) -> None:
+    (function,) = ast.parse(f"def f(a, b, c):\n {body}\n").body
+    assert isinstance(function, ast.FunctionDef)
+    assert source.complexity(function) == complexity
+
+
+def test_a_nested_function_counts_by_itself() -> None:
+    # if, and, or, for, while, comprehension with two ifs, except, conditional expression
+    assert functions()["branchy"].complexity == 1 + 1 + 2 + 2 + 3 + 1 + 1
+    assert functions()["inner"].complexity == 2
+
+
+def test_transfers_are_counted_by_statement() -> None:
+    text = """
+x = a.to(device).cpu()
+y = torch.cuda.Stream()
+if z.cpu():
+    w = empty(3, device=device)
+    v = to(x)
+with torch.device("cpu"):
+    pass
+"""
+    patterns = Transfers(calls=("*.to", "*.cpu", "torch.cuda.*", "torch.device"), keywords=("device",))
+    assert source.transfer_statements(text, patterns) == 5
+    assert source.transfer_statements(text, Transfers()) == 0
+
+
+@pytest.mark.parametrize("name", sorted(catalogue()))
+def test_every_framework_is_described(name: str) -> None:
+    chain = catalogue()[name]
+    description = describe(chain.backend)
+    assert description is not None
+    for mistake in (description.mistakes.shape, description.mistakes.dtype, description.mistakes.device):
+        assert chain.import_name in mistake.code
+        compile(mistake.code, name, "exec")
+    texts = [(RIG / path).read_text(encoding="utf-8") for path in description.sources]
+    code: Any = source.measure(texts, description.transfers)
+    assert all(code["losses"].values()), "every backend has a loss for every algorithm"
+    module = ast.parse((RIG / "usability" / f"{chain.backend}.py").read_text(encoding="utf-8"))
+    (exports,) = (
+        node.value
+        for node in module.body
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "EXPORTS"
+    )
+    assert isinstance(exports, ast.Dict)
+    assert {ast.literal_eval(key) for key in exports.keys if key} == set(description.exports)
+    pins = [pin for path in description.exports.values() for pin in path.packages]
+    assert all("==" in pin for pin in pins)
+
+
+def test_a_message_that_names_both_sides() -> None:
+    err = """I0000 a log line
+Traceback (most recent call last):
+  File "/work/x/mistake.py", line 5, in <module>
+    y = x @ w
+        ~~^~~
+RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)
+"""
+    found = mistakes.classify("shape", Ended(1, 0.1, "", err), [])
+    assert found["verdict"] == "refused"
+    assert found["type"] == "RuntimeError"
+    assert found["message"] == "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)"
+    assert (found["names"], found["traceback_lines"]) == (2, 5)
+
+
+def test_a_message_of_several_lines_after_a_chain_and_without_paths() -> None:
+    err = """Traceback (most recent call last):
+  File "a.py", line 1, in f
+ValueError: 3 and 4
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/home/me/chain/lib/x.py", line 1, in f
+chainer.utils.type_check.InvalidType:
+In /home/me/chain/lib/x.py
+
+Actual: 23 != 14
+"""
+    found = mistakes.classify("shape", Ended(1, 0.1, "", err), ["/home/me/chain"])
+    assert found["type"] == "InvalidType"
+    assert found["message"] == "In lib/x.py\n\nActual: 23 != 14"
+    assert (found["names"], found["traceback_lines"]) == (0, 12)
+
+
+def test_a_traceback_inside_a_message_belongs_to_it() -> None:
+    err = """Traceback (most recent call last):
+  File "mistake.py", line 5, in <module>
+mxnet.base.MXNetError: Traceback (most recent call last):
+  File "../src/dot-inl.h", line 1241
+MXNetError: Incompatible attr: expected float64, got float32
+"""
+    found = mistakes.classify("dtype", Ended(1, 0.1, "", err), [])
+    assert found["type"] == "MXNetError"
+    assert found["message"].endswith("expected float64, got float32")
+    assert found["names"] == 2
+
+
+@pytest.mark.parametrize(
+    ("ended", "verdict", "words"),
+    [
+        (Ended(0, 0.1, "noise\nfloat64\n", "a warning"), "accepted", "accepted silently: float64"),
+        (Ended(0, 0.1, "", ""), "accepted", "accepted silently"),
+        (Ended(-11, 0.1, "", ""), "crashed", "crashed: SIGSEGV"),
+        (Ended(None, 600.0, "", ""), "crashed", "crashed: it hung"),
+        (Ended(1, 0.1, "", "only words"), "refused", "error, names neither side, 1 lines"),
+    ],
+)
+def test_what_else_may_happen(ended: Ended, verdict: str, words: str) -> None:
+    found = mistakes.classify("dtype", ended, [])
+    assert found["verdict"] == verdict
+    assert shown.mistake_words(found) == words
+
+
+def make_distribution(home: Path, name: str, requires: list[str], size: int) -> None:
+    info = home / f"{name}-1.0.dist-info"
+    info.mkdir()
+    lines = [f"Name: {name}", "Version: 1.0", *(f"Requires-Dist: {text}" for text in requires)]
+    (info / "METADATA").write_text("Metadata-Version: 2.1\n" + "\n".join(lines) + "\n")
+    (home / f"{name}.py").write_bytes(b"x" * size)
+    (info / "RECORD").write_text(f"{name}.py,,\n{name}-gone.py,,\n")
+
+
+def test_dependencies_follow_markers_and_size_is_of_the_files(tmp_path: Path) -> None:
+    make_distribution(
+        tmp_path, "frame", ["part>=1", 'old; python_version<"3.10"', 'more; extra == "x"', "absent"], 100
+    )
+    make_distribution(tmp_path, "part", ["Sub_Part"], 20)
+    make_distribution(tmp_path, "sub-part", ["frame"], 3)
+    make_distribution(tmp_path, "old", [], 5)
+    make_distribution(tmp_path, "more", [], 5)
+    among = {found.metadata["Name"]: found for found in Distribution.discover(path=[str(tmp_path)])}
+    assert package.dependencies("frame", among, "3.11.7") == {"part", "sub-part"}
+    assert package.dependencies("frame", among, "3.9.1") == {"part", "sub-part", "old"}
+    assert package.size_of(among["frame"]) == 100
+    assert package.distribution_of(["nothing", "Frame"], among) == "frame"
+
+
+def test_where_pip_got_packages_from() -> None:
+    log = "Collecting a\n  Downloading a.whl (2 kB)\nCollecting b\n  Using cached b.whl\nProcessing ./c.whl\n"
+    assert package.ways(log) == {"downloaded": 1, "from pip's cache": 1, "from a local index": 1}
+    assert package.ways("") == {}
+
+
+FILES = [
+    {"packagetype": "bdist_wheel", "python_version": "cp310", "upload_time": "2024-05-02T10:00:00"},
+    {"packagetype": "bdist_wheel", "python_version": "cp39", "upload_time": "2024-05-01T10:00:00"},
+    {"packagetype": "sdist", "python_version": "source", "upload_time": "2024-05-03T10:00:00"},
+]
+
+
+def test_a_release_has_the_day_of_its_first_file_and_the_pythons_of_its_wheels() -> None:
+    assert releases.date(FILES) == "2024-05-01"
+    assert releases.pythons(FILES) == ["3.9", "3.10"]
+    assert releases.pythons(FILES[2:]) == []
+    assert releases.date([]) is None
+    assert shown.span(["3.9", "3.10"]) == "3.9–3.10"
+    assert shown.span(["py2", "py3"]) == "py2, py3"
+
+
+def test_without_network_there_is_no_date_but_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(address: str) -> Any:
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(releases, "fetch", refuse)
+    found = releases.measure(Distribution.from_name("packaging"))
+    assert found["released"] is found["latest_released"] is None
+    assert "no route to host" in found["reason"]
+    assert found["requires_python"].startswith(">=")
+
+
+def test_a_version_that_the_index_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        releases, "fetch", lambda address: {"info": {"version": "99"}, "urls": FILES, "releases": {}}
+    )
+    found = releases.measure(Distribution.from_name("packaging"))
+    assert found["released"] is None
+    assert found["reason"].startswith("PyPI has no file")
+    assert (found["latest"], found["latest_released"]) == ("99", "2024-05-01")
+
+
+def record(**parts: Any) -> dict[str, Any]:
+    return {
+        "schema": store.SCHEMA,
+        "python": "3.11.7",
+        "versions": {"torch": "2.13.0", "numpy": "2.4.6"},
+        "measured_at": "2026-01-01T00:00:00+00:00",
+        "parts": parts,
+    }
+
+
+def test_a_report_takes_the_record_beside_it_else_that_of_the_same_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path / "cache"))
+    ran = {"torch": {"python": "3.11.7", "torch": "2.13.0"}}
+    assert store.known(tmp_path, ran) == {}
+    store.write(store.record_path("torch", "a"), record(code={"lines": 1}))
+    assert store.known(tmp_path, ran)["torch"]["parts"]["code"]["lines"] == 1
+    assert store.known(tmp_path, {"torch": {"python": "3.11.7", "torch": "2.14.0"}}) == {}
+    beside = {"schema": store.SCHEMA, "frameworks": {"torch": record(code={"lines": 2}), "jax": record()}}
+    store.write(tmp_path / store.FILE, beside)
+    assert {name: found["parts"] for name, found in store.known(tmp_path, ran).items()} == {
+        "torch": {"code": {"lines": 2}}
+    }
+
+
+def test_a_damaged_record_is_no_record(tmp_path: Path) -> None:
+    path = tmp_path / "usability.json"
+    path.write_text("{")
+    assert store.read(path) is None
+    path.write_text(json.dumps({"schema": store.SCHEMA + 1}))
+    assert store.read(path) is None
+
+
+def test_tables_say_what_is_missing_and_why() -> None:
+    install = {
+        "version": "2.0",
+        "dependencies": ["a", "b"],
+        "size_bytes": 1_234_000_000,
+        "install_s": None,
+        "install_reason": "an interpreter of yours",
+        "packages_from": {},
+    }
+    start = {
+        "import_s": 0.5,
+        "first_update": {
+            "eager": {"median_s": 1.25, "reason": None},
+            "compile": {"median_s": None, "reason": "no compiler"},
+        },
+    }
+    export = {
+        "paths": {
+            "onnx": {
+                "title": "ONNX",
+                "works": False,
+                "reason": "a | pipe",
+                "packages": ["onnx==1.0"],
+                "networks": {"cnn": {"file_bytes": 2000, "difference": 0.5}},
+            }
+        },
+        "missing": {"TFLite": "no converter"},
+    }
+    records = {
+        "torch": record(install=install, start=start, export=export),
+        "jax": record(install={"error": "OSError: gone"}),
+    }
+    tables = {table.name: table for table in shown.all_tables(records)}
+    assert set(tables) == {"usability-install", "usability-export"}
+    assert tables["usability-install"].rows == (
+        ("torch", "2.0", "–", "1,234", "2", "0.500", "1.25 eager, – compile"),
+    )
+    assert tables["usability-export"].rows == (
+        ("torch", "ONNX", "no: a | pipe", "5e-01", "2.00", "onnx"),
+        ("torch", "TFLite", "no: no converter", "–", "–", "–"),
+    )
+    assert "a \\| pipe" in markdown(tables["usability-export"])
+    assert r"\toprule" in latex(tables["usability-install"])
+    assert list(shown.notes(records)) == [
+        "torch: install time: an interpreter of yours",
+        "torch:compile: first update: no compiler",
+        "jax: install was not measured: OSError: gone",
+    ]
+
+
+def test_commands_name_what_they_do_not_know() -> None:
+    from rldyno.commands.usability import chosen_frameworks, chosen_parts
+    from rldyno.errors import Problem
+
+    with pytest.raises(Problem, match="did you mean `torch`"):
+        chosen_frameworks(["torhc"])
+    with pytest.raises(Problem, match="unknown part `speed`"):
+        chosen_parts(["speed"])
+    assert chosen_parts(["save", "code"]) == ["code", "save"]
+    assert "sb3" not in chosen_frameworks([])
+
+
+def test_reports_need_no_toolchains_for_it() -> None:
+    import subprocess
+
+    code = "import sys, rldyno.usability.store; sys.exit('rldyno.toolchains' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
