@@ -14,11 +14,13 @@ from rldyno import records
 from rldyno.errors import Problem
 from rldyno.memory import leak_warning, memory_figures
 from rldyno.noise import Surroundings, noise_figures
+from rldyno.probe import summary
 from rldyno.records import Json
 from rldyno_rig import schema
 
 if TYPE_CHECKING:
     from rldyno.probe import Probe
+    from rldyno.probe.hardware import Hardware
     from rldyno.probe.tree import CpuTimes
 
 _RESULT_FIELDS = {"reason": str, "steps": int, "train_ns": int, "startup_ns": dict, "phases_ns": dict}
@@ -50,11 +52,16 @@ class Measured:
     probe: Probe
     probe_cpu_s: float
     surroundings: Surroundings
+    hardware: Hardware
     cpu_times: tuple[CpuTimes, CpuTimes] | None = None
     """Of the worker's CPUs, before and after."""
     out_of_memory: bool = False
     """The kernel killed some process for memory meanwhile."""
     affinity: Json = field(default_factory=lambda: {"worker": None, "probe": None})
+    cores: int = 1
+    """Granted to the worker."""
+    counted: summary.Counted = field(default_factory=summary.Counted)
+    idle: summary.Idle | None = None
 
 
 def signal_name(number: int) -> str:
@@ -93,7 +100,7 @@ def make_outcome(
         "signal": signal_name(-ending.exit_code) if signalled and ending.exit_code is not None else None,
         "started_at": started_at,
         **figures,
-        "warnings": warnings(figures),
+        "warnings": warnings(figures, measured),
         "result": result,
     }
 
@@ -148,16 +155,30 @@ def physical_memory_bytes() -> int:
 
 def _figures(measured: Measured | None, result: Json | None) -> Json:
     if measured is None:
-        names = ("wall_s", "cpu_s", "peak_rss_bytes", "baseline_rss_bytes")
-        return dict.fromkeys((*names, "memory", "affinity", "probe", "noise"))
+        names = ["wall_s", "cpu_s", "peak_rss_bytes", "baseline_rss_bytes"]
+        names += ["memory", "cpu", "gpu", "energy", "machine", "affinity", "probe", "noise"]
+        return {**dict.fromkeys(names), "reasons": dict.fromkeys(names, "the worker never ran")}
     wall_s, cpu_s = measured.wall_ns / 1e9, _cpu_s(measured)
     memory = memory_figures(measured.probe.memory, result, _peak_rss(measured))
+    since_ns = summary.train_start_ns(result)
+    gpu = summary.gpu_figures(measured.hardware, since_ns)
+    reasons = {
+        "peak_rss_bytes": memory["reasons"].get("peak_bytes"),
+        "baseline_rss_bytes": memory["reasons"].get("after_import_bytes"),
+        "gpu": measured.hardware.no_gpu,
+    }
     return {
         "wall_s": wall_s,
         "cpu_s": cpu_s,
         "peak_rss_bytes": memory["peak_bytes"],
         "baseline_rss_bytes": memory["after_import_bytes"],
         "memory": memory,
+        "cpu": summary.cpu_figures(
+            measured.probe, measured.usage, measured.counted, measured.cores, since_ns
+        ),
+        "gpu": gpu,
+        "energy": summary.energy_figures(measured.hardware, result),
+        "machine": summary.machine_figures(measured.probe, measured.idle, since_ns),
         "affinity": measured.affinity,
         "probe": {
             "samples": measured.probe.samples,
@@ -165,12 +186,19 @@ def _figures(measured: Measured | None, result: Json | None) -> Json:
             "core_percent": 100.0 * measured.probe_cpu_s / wall_s if wall_s > 0 else None,
         },
         "noise": noise_figures(measured.surroundings, measured.cpu_times, cpu_s),
+        "reasons": {name: reason for name, reason in reasons.items() if reason},
     }
 
 
-def warnings(figures: Json) -> list[str]:
+def warnings(figures: Json, measured: Measured | None) -> list[str]:
     """What a reader of the figures must know, one sentence each."""
-    found = [leak_warning(figures["memory"]) if figures["memory"] else None]
+    if measured is None:
+        return []
+    found = [
+        leak_warning(figures["memory"]),
+        summary.oversubscription_warning(figures["cpu"], measured.cores),
+        *summary.gpu_warnings(figures["gpu"], measured.hardware),
+    ]
     return [warning for warning in found if warning]
 
 

@@ -26,7 +26,10 @@ from rldyno.machine import calibrate, host_sha256
 from rldyno.noise import Surroundings, best_calibration, frequency_mhz
 from rldyno.outcome import Ending, Measured, make_outcome
 from rldyno.probe import Probe
+from rldyno.probe.hardware import Hardware, open_hardware
+from rldyno.probe.perf import Counters
 from rldyno.probe.probe import open_machine
+from rldyno.probe.summary import Counted, Idle
 from rldyno.records import Json
 from rldyno_rig import schema
 
@@ -87,6 +90,8 @@ def _attempt(trial_dir: Path, trial: Json, cpus: tuple[int, ...] | None, probe_c
     pin(cpus)
     before_it = _surroundings(trial_dir, cpus)
     machine = open_machine()
+    idle = idle_machine(trial_dir, before_it.host, machine.memory_percent())
+    hardware = open_hardware(trial["device"], trial["workers"], worker_environment(trial, 0))
     kills, before = machine.oom_kills(), machine.cpu_times(cpus)
     with stop_signals() as stop:
         started_at, spawn_ns = records.now_iso(), time.monotonic_ns()
@@ -98,9 +103,11 @@ def _attempt(trial_dir: Path, trial: Json, cpus: tuple[int, ...] | None, probe_c
             outcome = make_outcome(trial, attempt, Ending("absent", _cannot_start(trial, error)), started_at)
         else:
             pin(None if probe_cpu is None else (probe_cpu,))
-            ending, measured = _watch(worker, trial, stop, before_it)
+            ending, measured = _watch(worker, trial, stop, before_it, hardware)
             measured.cpu_times = before, machine.cpu_times(cpus)
             measured.out_of_memory = kills is not None and kills != machine.oom_kills()
+            measured.cores = trial["cores"] if cpus is None else len(cpus)
+            measured.idle = idle
             measured.affinity = {
                 "worker": None if cpus is None else list(cpus),
                 "probe": None if probe_cpu is None else [probe_cpu],
@@ -116,6 +123,20 @@ def _surroundings(trial_dir: Path, cpus: tuple[int, ...] | None) -> Surroundings
     best = best_calibration(trial_dir, host)
     calibration = calibrate()
     return Surroundings(host, calibration, best, frequency_mhz(cpus))
+
+
+def idle_machine(trial_dir: Path, host: str, memory_percent: float) -> Idle:
+    """The CPU use of the idle machine takes a second to measure: `rldyno run` does so before its trials."""
+    try:
+        manifest = records.read_json(trial_dir.parent.parent / records.MANIFEST_FILE)
+    except Problem:
+        return Idle(None, "measured by `rldyno run`; this trial was started without it", memory_percent)
+    if (manifest.get("machine") or {}).get("host_sha256") != host:
+        return Idle(None, "measured on the machine that began the run, which is another one", memory_percent)
+    percent = manifest.get("idle_cpu_percent")
+    return Idle(
+        percent, None if percent is not None else "measured with the limits: --no-limits", memory_percent
+    )
 
 
 def pin(cpus: tuple[int, ...] | None) -> None:
@@ -223,16 +244,17 @@ class Worker:
 
 
 def _watch(
-    worker: Worker, trial: Json, stop: StopFlag, surroundings: Surroundings
+    worker: Worker, trial: Json, stop: StopFlag, surroundings: Surroundings, hardware: Hardware
 ) -> tuple[Ending, Measured]:
     """Sample until the worker ends or must be ended. Whatever happens here, no process is left behind."""
     watch = EndWatch()
     watch.add(worker.pid)
+    counters = Counters(worker.pid)
     probe: Probe | None = None
     cpu_before = time.process_time()
     try:
         output = (worker.trial_dir / schema.SAMPLES_FILE).open("w", encoding="ascii", newline="")
-        probe = Probe(worker.pid, trial["sample_hz"], output, worker.spawn_ns)
+        probe = Probe(worker.pid, trial["sample_hz"], output, worker.spawn_ns, hardware=hardware)
         ending = _sample_until_end(worker, probe, watch, stop, trial["hang_timeout_s"])
     finally:
         strays = probe.pids() if probe else []
@@ -240,6 +262,10 @@ def _watch(
             worker.stop(signal.SIGTERM, watch)
         kill_all(worker.pid, [pid for pid in strays if pid != worker.pid])
         watch.close()
+        hardware.finish(worker.end_ns - worker.spawn_ns)
+        hardware.close()
+        counted = Counted(counters.read(), counters.reasons, counters.kernel)
+        counters.close()
         if probe:
             probe.close()
     return ending, Measured(
@@ -248,6 +274,8 @@ def _watch(
         probe=probe,
         probe_cpu_s=time.process_time() - cpu_before,
         surroundings=surroundings,
+        hardware=hardware,
+        counted=counted,
     )
 
 

@@ -6,9 +6,10 @@ import json
 import os
 import resource
 import signal
+from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -17,7 +18,9 @@ from rldyno.machine import Calibration
 from rldyno.memory import History
 from rldyno.noise import Surroundings
 from rldyno.outcome import Ending, Measured
-from rldyno.probe.tree import CpuTimes
+from rldyno.probe.hardware import NO_GPU_USED, Hardware
+from rldyno.probe.track import Track
+from rldyno.probe.tree import CpuTimes, TaskUsage
 
 GOOD = {
     "reason": "steps",
@@ -30,13 +33,30 @@ GOOD = {
 }
 
 
+class NoCounter:
+    reasons: ClassVar[dict[str, str]] = {"cpu_energy_joules": "no counter"}
+
+
+def rusage(maxrss: int, utime: float = 1.0, stime: float = 0.25) -> SimpleNamespace:
+    return SimpleNamespace(ru_utime=utime, ru_stime=stime, ru_maxrss=maxrss, ru_nvcsw=30, ru_nivcsw=4)
+
+
 def measured(**changes: Any) -> Measured:
-    probe = SimpleNamespace(peak_rss_bytes=100 * 2**20, samples=40, cpu_ns=1_500_000_000, memory=History())
-    usage = SimpleNamespace(ru_utime=1.0, ru_stime=0.25, ru_maxrss=1)
+    probe = SimpleNamespace(
+        peak_rss_bytes=100 * 2**20,
+        samples=40,
+        cpu_ns=1_500_000_000,
+        memory=History(),
+        peak_threads=3,
+        tasks=TaskUsage(),
+        tracks=defaultdict(Track),
+        tree=SimpleNamespace(reasons={}),
+    )
     fields: dict[str, Any] = {
         "wall_ns": 2_000_000_000,
-        "usage": usage,
+        "usage": rusage(1),
         "probe": probe,
+        "hardware": Hardware(NoCounter(), None, NO_GPU_USED),
         "probe_cpu_s": 0.01,
         "surroundings": Surroundings("host", Calibration(1000, 0.05), 800, None),
         "cpu_times": (CpuTimes(10.0, 100.0, 1.0), CpuTimes(12.0, 104.0, 1.4)),
@@ -104,8 +124,7 @@ def test_figures(tmp_path: Path) -> None:
 def test_kernel_peak_counts_only_above_the_runners_own(tmp_path: Path) -> None:
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for theirs, expected in ((own, 100 * 2**20), (own + 10**6, (own + 10**6) * 1024)):
-        usage = SimpleNamespace(ru_utime=0.0, ru_stime=0.0, ru_maxrss=theirs)
-        assert made(tmp_path, Ending.from_exit(0), GOOD, usage=usage)["peak_rss_bytes"] == expected
+        assert made(tmp_path, Ending.from_exit(0), GOOD, usage=rusage(theirs))["peak_rss_bytes"] == expected
 
 
 def test_isolated_workers_see_no_python_variables(monkeypatch: pytest.MonkeyPatch) -> None:

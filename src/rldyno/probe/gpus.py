@@ -107,6 +107,11 @@ class GpuReader:
         parts = [watched.joules for watched in self.devices]
         return None if None in parts else sum(part for part in parts if part is not None)
 
+    def last_joules(self, time_ns: int) -> float | None:
+        for watched in self.devices:
+            watched.meter(time_ns)
+        return self.joules()
+
     def close(self) -> None:
         try:
             self._nvml.nvmlShutdown()
@@ -141,6 +146,11 @@ class _Watched:
                 self.tracks[column].add(time_ns, self.figure(column))
         for word in throttle_words(self._answers.get("throttle") or 0):
             self.throttled.setdefault(word, Track()).add(time_ns, 1)
+        self._add_energy(time_ns)
+
+    def meter(self, time_ns: int) -> None:
+        """Bring the energy up to date, and nothing else."""
+        self._answers = {name: self.device.get(name, time_ns) for name in ("energy_mj", "power_w")}
         self._add_energy(time_ns)
 
     def figure(self, column: str) -> Value:

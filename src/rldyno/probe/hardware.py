@@ -35,14 +35,26 @@ class Hardware:
         for reader in self._readers:
             row.update(reader.read(time_ns, pids, slow))
         if slow:
-            joules = [row.get(part) for part in self.parts]
-            known = [part for part in joules if part is not None]
-            row[ENERGY] = sum(known) if len(known) == len(joules) else None
-            for name, meter in self.meters.items():
-                value = row.get(name)
-                if value is not None:
-                    meter.add(time_ns, value)
+            row[ENERGY] = self._meter(time_ns, row)
         return row
+
+    def finish(self, time_ns: int) -> None:
+        """The worker has ended: the last reading of the energy, and of nothing else."""
+        row = self.cpu.read(time_ns, [], slow=True)
+        if self.gpu is not None:
+            row[gpus.ENERGY] = self.gpu.last_joules(time_ns)
+        self._meter(time_ns, row)
+
+    def _meter(self, time_ns: int, row: Mapping[str, Value]) -> float | None:
+        """Keep the energy of each part, and of all together if none is missing; return that."""
+        known = {part: joules for part in self.parts if (joules := row.get(part)) is not None}
+        for part, joules in known.items():
+            self.meters[part].add(time_ns, joules)
+        if len(known) < len(self.parts):
+            return None
+        total = sum(known.values())
+        self.meters[ENERGY].add(time_ns, total)
+        return total
 
     def reason(self, column: str) -> str | None:
         """Why a column of energy is empty."""
@@ -50,11 +62,8 @@ class Hardware:
             return self.cpu.reasons.get(column)
         if column == gpus.ENERGY:
             return self.no_gpu or self._gpu_reason()
-        missing = {part: self.reason(part) for part in self.parts}
-        return (
-            "; ".join(f"{part.partition('_')[0].upper()}: {why}" for part, why in missing.items() if why)
-            or None
-        )
+        missing = [why for part in self.parts if (why := self.reason(part))]
+        return "; ".join(dict.fromkeys(missing)) or None
 
     def _gpu_reason(self) -> str | None:
         for watched in self.gpu.devices if self.gpu else ():
