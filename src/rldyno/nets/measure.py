@@ -53,7 +53,7 @@ def run(asked: Asked, path: Path, say: Say, overrides: Mapping[str, Path] | None
                 for number in range(1, asked.rounds + 1):
                     if not timers:
                         break
-                    say(f"{net.name}: round {number} of {asked.rounds}, {len(timers)} contestants")
+                    say(f"{net.name}: round {number} of {asked.rounds}: {', '.join(timers)}")
                     one_round(number, asked, net, timers, meter, shuffle, record, say)
                     records.write_json(path, record)
         record["complete"] = True

@@ -9,7 +9,7 @@ from rldyno import records
 from rldyno.errors import Problem
 from rldyno.nets import tables
 from rldyno.nets.figures import figures
-from rldyno.nets.work import CLASSIFIER, NETS_FILE
+from rldyno.nets.work import NETS_FILE
 from rldyno.typeset import Table, comma_separated, is_figure, latex, markdown
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ def show(directory: Path, console: Console) -> None:
     shown = [*ours_beside_paper, *([tables.call_table(record, rest)] if rest else [])]
     for table in shown:
         print_table(table, console)
+    if ours_beside_paper:
+        console.print("Rows of 2017 are stooke2017's, copies included.")
     for line in remarks(record):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     written = [*ours_beside_paper, everything]
@@ -50,11 +52,6 @@ def remarks(record: Json) -> list[str]:
     lines = [
         "To fastest: ratio of the same round and its 95 % bootstrap interval over rounds. "
         "To limit: multiple of the floor that arithmetic and bandwidth of this machine set.",
-        *(
-            ["Rows of 2017 are stooke2017's, copies included."]
-            if record["asked"]["algorithm"] == CLASSIFIER
-            else []
-        ),
         *tables.errors(record),
     ]
     for absent in record["absent"]:
