@@ -237,7 +237,7 @@ def test_dependencies_follow_markers_and_size_is_of_the_files(tmp_path: Path) ->
 
 def test_where_pip_got_packages_from() -> None:
     log = "Collecting a\n  Downloading a.whl (2 kB)\nCollecting b\n  Using cached b.whl\nProcessing ./c.whl\n"
-    assert package.ways(log) == {"downloaded": 1, "from pip's cache": 1, "from a local index": 1}
+    assert package.ways(log) == {"from the network": 1, "from pip's cache": 1, "from a local index": 1}
     assert package.ways("") == {}
 
 
@@ -345,7 +345,7 @@ def test_tables_say_what_is_missing_and_why() -> None:
         "jax": record(install={"error": "OSError: gone"}),
     }
     tables = {table.name: table for table in shown.all_tables(records)}
-    assert set(tables) == {"usability-install", "usability-export"}
+    assert set(tables) == {"usability-install", "usability-export", "usability-notes"}
     assert tables["usability-install"].rows == (
         ("torch", "2.0", "–", "1,234", "2", "0.500", "1.25 eager, – compile"),
     )
@@ -356,9 +356,9 @@ def test_tables_say_what_is_missing_and_why() -> None:
     assert "a \\| pipe" in markdown(tables["usability-export"])
     assert r"\toprule" in latex(tables["usability-install"])
     assert list(shown.notes(records)) == [
-        "torch: install time: an interpreter of yours",
-        "torch:compile: first update: no compiler",
-        "jax: install was not measured: OSError: gone",
+        ("torch", "no install time: an interpreter of yours"),
+        ("torch", "no first update of compile: no compiler"),
+        ("jax", "install was not measured: OSError: gone"),
     ]
 
 

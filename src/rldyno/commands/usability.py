@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from rldyno.typeset import Table
 
 NARROW = 100
+# Too long for a terminal; the files and the report have them.
+MESSAGES = "usability-messages"
 
 
 def usability(
@@ -45,7 +47,7 @@ def usability(
 
     from rich.console import Console
 
-    from rldyno.report.usability import section_of
+    from rldyno.report.usability import all_tables
     from rldyno.toolchains.resolve import parse_overrides
     from rldyno.usability import measure
 
@@ -56,13 +58,13 @@ def usability(
         errors.print(f"measuring {framework}: {part}", style="dim", markup=False)
 
     found = measure.gather(names, parse_overrides(toolchain or []), parts, fresh, tell)
-    section = section_of(found["frameworks"])
+    tables = all_tables(found["frameworks"])
     if as_json:
         print(json.dumps(found, indent=1))
     else:
-        print_tables(section.tables, section.notes, found["absent"], Console(highlight=False))
+        print_tables(tables, found["absent"], Console(highlight=False))
     if out is not None:
-        for path in write_files(out, found, section.tables):
+        for path in write_files(out, found, tables):
             print(path, file=sys.stderr)
 
 
@@ -86,13 +88,10 @@ def chosen_parts(names: list[str]) -> list[str]:
     return [part for part in PARTS if part in names] or list(PARTS)
 
 
-def print_tables(
-    tables: tuple[Table, ...], notes: tuple[str, ...], absent: dict[str, Any], console: Console
-) -> None:
+def print_tables(tables: list[Table], absent: dict[str, Any], console: Console) -> None:
     for table in tables:
-        console.print(cards(table) if console.width < NARROW else grid(table))
-    for note in notes:
-        console.print(note, style="dim", markup=False)
+        if table.name != MESSAGES:
+            console.print(cards(table) if console.width < NARROW else grid(table))
     for name, why in absent.items():
         console.print(f"{name}: not measured, {why['reason']}", style="yellow", markup=False)
         console.print(f"  fix: {why['fix']}", markup=False)
@@ -133,7 +132,7 @@ def cards(table: Table) -> Any:
     return shown
 
 
-def write_files(out: Path, found: dict[str, Any], tables: tuple[Table, ...]) -> list[Path]:
+def write_files(out: Path, found: dict[str, Any], tables: list[Table]) -> list[Path]:
     """The record at `out`; beside it all tables as Markdown and LaTeX, and each as CSV."""
     from rldyno.errors import Problem
     from rldyno.typeset import comma_separated, latex, markdown

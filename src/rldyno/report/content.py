@@ -20,6 +20,7 @@ from rldyno.report.limits import distances_by_group, limits_table
 from rldyno.report.memory import STAGES, growth_table
 from rldyno.report.nets import nets_tables
 from rldyno.report.theme import Chart, Style, Theme, styles_of
+from rldyno.report.usability import usability_tables
 from rldyno.results import Results
 from rldyno.typeset import Table
 
@@ -81,6 +82,7 @@ def gather(results: Results) -> Content:
             "memory": present(growth_table(groups)),
             "limits": present(limits_table(distances, groups)),
             "nets": nets_tables(results),
+            "usability": usability_tables(results),
         },
         damaged=tuple(note for found in curves for note in found.damaged),
     )

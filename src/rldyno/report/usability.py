@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from packaging.version import InvalidVersion, Version
@@ -22,38 +21,26 @@ MISTAKES = {"shape": "wrong shape", "dtype": "wrong type", "device": "wrong devi
 NAMED = ("names neither side", "names one side", "names both sides")
 
 
-@dataclass(frozen=True)
-class Message:
-    """What a framework says to a mistake, word for word."""
-
-    framework: str
-    mistake: str
-    verdict: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Section:
-    tables: tuple[Table, ...]
-    messages: tuple[Message, ...]
-    notes: tuple[str, ...]
-
-
-def section(results: Results) -> Section | None:
+def usability_tables(results: Results) -> tuple[Table, ...]:
     """None unless the usability of a framework of the study is known: a report measures nothing itself."""
     versions: dict[str, dict[str, str]] = {}
     for contestant, sets in results.versions.items():
         versions.setdefault(contestant.partition(":")[0], {}).update(sets[0])
     known = store.known(results.directory, versions)
-    return section_of(known) if known else None
-
-
-def section_of(records: Records) -> Section:
-    return Section(tuple(all_tables(records)), tuple(messages(records)), tuple(notes(records)))
+    return tuple(all_tables(known))
 
 
 def all_tables(records: Records) -> list[Table]:
-    makers = (install_table, code_table, mistakes_table, save_table, export_table, release_table)
+    makers = (
+        install_table,
+        code_table,
+        mistakes_table,
+        save_table,
+        export_table,
+        release_table,
+        messages_table,
+        notes_table,
+    )
     return [table for make in makers if (table := make(records)).rows]
 
 
@@ -188,38 +175,42 @@ def any_of(record: Json, parts: Sequence[str]) -> bool:
     return any(part(record, name) for name in parts)
 
 
-def messages(records: Records) -> Iterator[Message]:
-    for framework, record in records.items():
-        for kind, found in part(record, "mistakes").items():
-            if kind in MISTAKES:
-                text = found["message"] or found["result"] or ""
-                yield Message(framework, MISTAKES[kind], mistake_words(found), text)
+def messages_table(records: Records) -> Table:
+    rows = [
+        (framework, MISTAKES[kind], found["message"])
+        for framework, record in records.items()
+        for kind, found in part(record, "mistakes").items()
+        if kind in MISTAKES and found["message"]
+    ]
+    columns = ("Framework", "Mistake", "Message")
+    return Table("usability-messages", "What the messages say, word for word", columns, tuple(rows))
 
 
-def notes(records: Records) -> Iterator[str]:
-    """Why something was not measured, one sentence each."""
+def notes_table(records: Records) -> Table:
+    rows = tuple((framework, text) for framework, text in notes(records))
+    return Table("usability-notes", "What to know about these figures", ("Framework", "Note"), rows)
+
+
+def notes(records: Records) -> Iterator[tuple[str, str]]:
+    """(framework, why something was not measured, or what to know of what was)."""
     for name, record in records.items():
         for title, found in record["parts"].items():
             if found.get("error"):
-                yield f"{name}: {title} was not measured: {found['error']}"
+                yield name, f"{title} was not measured: {found['error']}"
         install, release = part(record, "install"), part(record, "release")
         if install.get("install_reason"):
-            yield f"{name}: install time: {install['install_reason']}"
+            yield name, f"no install time: {install['install_reason']}"
         if install.get("packages_from"):
             ways = ", ".join(f"{count} {way}" for way, count in install["packages_from"].items())
-            yield f"{name}: packages installed: {ways}"
+            yield name, f"its packages came {ways}"
         if release.get("reason"):
-            yield f"{name}: release date: {release['reason']}"
-        yield from busy(name, record)
+            yield name, f"no release date: {release['reason']}"
         for mode, found in part(record, "start").get("first_update", {}).items():
             if found["reason"]:
-                yield f"{name}:{mode}: first update: {found['reason']}"
-
-
-def busy(name: str, record: Json) -> Iterator[str]:
-    load = max((found.get("load_before", 0.0) for found in record["parts"].values()), default=0.0)
-    if load > BUSY:
-        yield f"{name}: the machine was busy (load {load:.1f}): its times may be too long"
+                yield name, f"no first update of {mode}: {found['reason']}"
+        load = max((found.get("load_before", 0.0) for found in record["parts"].values()), default=0.0)
+        if load > BUSY:
+            yield name, f"the machine was busy (load {load:.1f}): times may be too long"
 
 
 def figure(value: float | None, scale: float = 1.0) -> str:

@@ -22,7 +22,7 @@ from rldyno.toolchains.resolve import Interpreter, state
 Json = dict[str, Any]
 Installed = Mapping[str, Distribution]
 _WAYS = {
-    "downloaded": r"^\s+Downloading ",
+    "from the network": r"^\s+Downloading ",
     "from pip's cache": r"^\s+Using cached ",
     "from a local index": r"^\s*Processing ",
 }

@@ -55,6 +55,8 @@ def _cached(framework: str, ran: dict[str, str]) -> Json | None:
 
 
 def _fits(record: Json, ran: dict[str, str]) -> bool:
-    measured = {"python": record["python"], **record["versions"]}
-    shared = {name for name in ran if name in measured}
-    return bool(shared) and all(measured[name] == ran[name] for name in shared)
+    """Whether Python and every package that both name have the same version; one package at least."""
+    measured = record["versions"]
+    shared = [name for name in ran if name in measured]
+    same = all(measured[name] == ran[name] for name in shared)
+    return bool(shared) and same and ran.get("python", record["python"]) == record["python"]
