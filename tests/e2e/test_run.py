@@ -19,7 +19,7 @@ def lab(tmp_path: Path) -> Lab:
 
 
 def test_a_study_runs_and_is_answered(lab: Lab) -> None:
-    done = lab.run("good", "--with-report")
+    done = lab.run("good", "--with-report", "--tensorboard")
     assert done.returncode == 0, done.stderr
     assert "[2/2]" in done.stdout
     assert f"report: {lab.out / 'report.html'}" in done.stdout
@@ -31,6 +31,8 @@ def test_a_study_runs_and_is_answered(lab: Lab) -> None:
     assert (lab.out / "study.toml").read_text() == lab.study.read_text()
     trial = json.loads((lab.trials()[0] / "trial.json").read_text())
     assert trial["variables"]["OMP_NUM_THREADS"] == "1"
+    assert len(list((lab.out / "tensorboard").rglob("events.out.tfevents.*"))) == 2
+    assert f"tensorboard --logdir {lab.out / 'tensorboard'}" in done.stdout
 
 
 def test_one_bad_trial_stops_no_other(lab: Lab) -> None:
