@@ -120,9 +120,9 @@ class Probe:
         for name, track in self.tracks.items():
             track.add(now - self._spawn_ns, figures[name])
         if now >= self._next_rare:
-            begin = time.monotonic_ns()
+            begin = time.thread_time_ns()
             figures["uss_bytes"] = uss = self.tree.uss_bytes()
-            cost = time.monotonic_ns() - begin
+            cost = time.thread_time_ns() - begin
             self.memory.add_uss(now - self._spawn_ns, uss)
             self._next_rare = now + max(_RARE_NS, _RARE_COST * cost)
         return figures
