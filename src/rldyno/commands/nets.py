@@ -100,7 +100,8 @@ def measure(
         record = run(asked, path, say, parse_overrides(toolchain or []))
     except KeyboardInterrupt:
         typer.echo("stopped", err=True)
-        show_record(directory, console)
+        if path.exists():
+            show_record(directory, console)
         raise typer.Exit(130) from None
     show_record(directory, console)
     console.print(f"record: {path}", markup=False, soft_wrap=True)

@@ -50,6 +50,8 @@ def run(asked: Asked, path: Path, say: Say, overrides: Mapping[str, Path] | None
     try:
         for net in asked.nets:
             with warm_timers(asked, net, cpus, interpreters, record, say) as timers:
+                measuring_s = asked.rounds * asked.seconds * len(asked.requests) * len(timers)
+                say(f"{net.name}: {measuring_s:.0f} s of measuring")
                 for number in range(1, asked.rounds + 1):
                     if not timers:
                         break
