@@ -84,7 +84,7 @@ def add_seeds(
         if following and hours.spent():
             following, ended = [], "hours"
         elif not following:
-            ended = "max" if any(group.open for group in standings) else "resolved"
+            ended = looks.ending(standings)
         wanted = {trial.id for trial in (*part.trials, *following)}
         part = replace(plan, trials=tuple(trial for trial in plan.trials if trial.id in wanted))
         note_look(manifest, standings, len(following), ended)
@@ -148,7 +148,6 @@ def tell(
         lines.append(f"no more seeds: {looks.ENDINGS[ended]}")
     else:
         seeds = sorted({trial.seed for trial in following})
-        noun = "trial" if len(following) == 1 else "trials"
-        lines.append(f"adding {len(following)} {noun}, seed {', '.join(map(str, seeds))}")
+        lines.append(f"adding {looks.counted(len(following), 'trial')}, seed {', '.join(map(str, seeds))}")
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

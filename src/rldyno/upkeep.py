@@ -24,6 +24,10 @@ PARTS = {
 }
 
 
+# A certificate speaks of these alone.
+PROVEN = {PARTS["backend_sha256"], PARTS["reference_sha256"]}
+
+
 def changed_code(results: Results, plan: Plan) -> dict[str, list[str]]:
     """Contestant → what has changed of the code that its finished trials ran; the others are left out."""
     ran: dict[str, dict[str, set[str]]] = {}
@@ -63,7 +67,7 @@ def to_prove(
     interpreters: Mapping[str, Interpreter],
 ) -> list[Subject]:
     """What is about to run, and what has run without a certificate while the code is still the same."""
-    bare = {subject for subject in unproven(results) if subject.contestant not in changed}
+    bare = {subject for subject in unproven(results) if not PROVEN & set(changed.get(subject.contestant, ()))}
     return [
         subject
         for subject in certificates.subjects(plan)
@@ -103,8 +107,8 @@ def tell(
 def change_words(contestant: str, parts: list[str], bare: bool, mixed: bool) -> str:
     verb = "has" if len(parts) == 1 else "have"
     said = f"{contestant}: {' and '.join(parts)} {verb} changed since its trials ran"
-    if bare:
+    if bare and PROVEN & set(parts):
         return f"{said}; what ran can no longer be proven: run it afresh with --out NEW to have it ranked"
     if mixed:
         return f"{said}; its other trials will run the code of today, and the report will say so"
-    return f"{said}; they stay certified as what they were, and --out NEW measures the code of today"
+    return f"{said}; they stay what they were, and --out NEW measures the code of today"

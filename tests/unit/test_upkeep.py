@@ -111,6 +111,8 @@ def test_what_ran_unproven_is_proven_while_its_code_is_there(results: Results, p
     assert upkeep.to_prove(results, plan, {}, set(), INTERPRETERS) == [NUMPY]
     assert upkeep.to_prove(results, plan, {}, {"torch:eager"}, INTERPRETERS) == [NUMPY, TORCH]
     assert upkeep.to_prove(results, plan, {"numpy:eager": ["its backend"]}, set(), INTERPRETERS) == []
+    rig_alone = {"numpy:eager": [upkeep.PARTS["rig_sha256"]]}
+    assert upkeep.to_prove(results, plan, rig_alone, set(), INTERPRETERS) == [NUMPY]
 
 
 def test_a_finished_directory_says_what_became_of_its_proofs(results: Results, plan: Plan) -> None:
@@ -127,5 +129,5 @@ def test_a_finished_directory_says_what_became_of_its_proofs(results: Results, p
         .replace(certificates.code_hashes("numpy")["backend_sha256"], "old")
     )
     rewrite(results, "numpy:eager", backend_sha256="old")
-    assert "they stay certified as what they were" in told(results, plan)
+    assert "they stay what they were" in told(results, plan)
     assert "will run the code of today" in told(results, plan, "numpy:eager")

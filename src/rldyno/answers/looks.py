@@ -42,6 +42,7 @@ ENDINGS = {
     "resolved": "every comparison is decided",
     "max": "the most seeds that the study allows are spent",
     "hours": "the hours given are spent",
+    "nothing": "no two contestants can be compared",
 }
 
 
@@ -72,6 +73,14 @@ def look(results: Results, rule: Rule) -> list[Standing]:
         for axes, trials in group_frames(results)
         if trials["contestant"].n_unique() > 1
     ]
+
+
+def ending(standings: Iterable[Standing]) -> str:
+    """Why no seed is added."""
+    every = [duel for group in standings for duel in group.duels]
+    if not every:
+        return "nothing"
+    return "max" if any(duel.state == OPEN for duel in every) else "resolved"
 
 
 def stand(label: str, trials: pl.DataFrame, rule: Rule) -> Standing:
@@ -164,6 +173,10 @@ def state_words(duel: Mapping[str, Any], within: float) -> str:
     return why if more is None else f"{why}; about {more} more seed{'' if more == 1 else 's'} would settle it"
 
 
+def counted(n: int, noun: str) -> str:
+    return f"{n} {noun}" + ("" if n == 1 else "s")
+
+
 def status_lines(manifest: Json) -> list[str]:
     """Where a study with adaptive seeds stands; empty for one with fixed seeds."""
     rule = rule_of(manifest)
@@ -180,7 +193,8 @@ def status_lines(manifest: Json) -> list[str]:
         if duel["state"] == OPEN
     ]
     decided = sum(len(group["duels"]) for group in last.values()) - len(open_)
-    head = f"adaptive seeds, {rule.min} to {rule.max}: {len(asked['looks'])} looks, {decided} comparisons "
-    head += f"decided, {len(open_)} open"
+    looks = counted(len(asked["looks"]), "look")
+    head = f"adaptive seeds, {rule.min} to {rule.max}: {looks}, "
+    head += f"{counted(decided, 'comparison')} decided, {len(open_)} open"
     ended = asked.get("ended")
     return [head + (f"; stopped: {ENDINGS[ended]}" if ended else "; seeds are being added"), *open_]
