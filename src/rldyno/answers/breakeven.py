@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rldyno.answers.numbers import bounds, number
+from rldyno.answers.numbers import count
 from rldyno.answers.runs import Runs
 from rldyno.stats.bootstrap import Estimate, Floats, interquartile_mean, percentile_interval, resampled
 
@@ -34,8 +34,9 @@ class BreakEven:
 
 
 def length_words(length: Estimate, unit: str) -> str:
-    ends = bounds(length)
-    return f"{number(length.point)} {unit}" + (f" [{ends[0]}, {ends[1]}]" if ends else "")
+    if length.low is None or length.high is None:
+        return f"{count(length.point)} {unit}"
+    return f"{count(length.point)} {unit} [{count(length.low)}, {count(length.high)}]"
 
 
 def costs(done: Runs) -> Floats:

@@ -43,3 +43,10 @@ def span(estimate: Estimate, scale: float = 1.0) -> str | None:
 def factor(value: float) -> str:
     """`3.2×`."""
     return f"{value:,.{decimals(value, 2)}f}×"
+
+
+def count(value: float) -> str:
+    """`224,000`: three digits of a large count, all of a small one."""
+    if math.isinf(value):
+        return "∞"
+    return f"{float(f'{value:.3g}'):,.0f}"

@@ -139,7 +139,7 @@ def overview(theme: Theme) -> Chart:
     )
     each = (
         base.transform_filter("isValid(datum.comparison)")
-        .mark_tick(thickness=2, opacity=0.45)
+        .mark_tick(thickness=2, size=13, opacity=0.5)
         .encode(
             x=x,
             y=y,
@@ -155,7 +155,7 @@ def overview(theme: Theme) -> Chart:
     point = mean.mark_point(size=110, filled=True, opacity=1).encode(
         x=x, y=y, color=colour(theme, legend=False), shape=shape(theme)
     )
-    label = mean.mark_text(align="left", dx=11, dy=-9, fontSize=11, color=theme.muted).encode(
+    label = mean.mark_text(align="left", dx=6, dy=-13, fontSize=11, color=theme.muted).encode(
         x=x, y=y, text="text:N"
     )
     return finished(
@@ -264,7 +264,7 @@ def side_by_side(theme: Theme, title: str, x_title: str, settings: bool) -> Char
 
     With `settings` a row is named in two lines, the contestant and its setting.
     """
-    base = shown(alt.Chart(alt.NamedData("rows"))).encode(y=rows_axis(theme, "label:N"))
+    base = shown(alt.Chart(alt.NamedData("rows"))).encode(y=rows_axis(theme, "label:N", settings))
     bar = base.mark_bar(opacity=0.75, cornerRadiusEnd=2, height={"band": 0.62}).encode(
         x=alt.X("value:Q", title=x_title, axis=plain_axis(), scale=alt.Scale(zero=True)),
         color=alt.Color(
@@ -314,7 +314,7 @@ def noise(theme: Theme) -> Chart:
     return finished(points, theme, "Noise of every trial")
 
 
-def rows_axis(theme: Theme, field: str) -> Any:
+def rows_axis(theme: Theme, field: str, two_lines: bool = False) -> Any:
     comma = "indexof(datum.label, ', ')"
     return alt.Y(
         field,
@@ -329,6 +329,7 @@ def rows_axis(theme: Theme, field: str) -> Any:
             domain=False,
             ticks=False,
             labelPadding=8,
+            labelOffset=-7 if two_lines else 0,
         ),
     )
 

@@ -42,8 +42,8 @@ SIDE_BY_SIDE = (
     Measure("memory-use", "RAM utilisation", "% of the machine", pl.col("memory_percent")),
     Measure("gpu-use", "GPU utilisation", "%", pl.col("gpu_percent")),
     Measure("gpu-memory-use", "GPU memory", "MB", pl.col("gpu_memory_mb")),
-    Measure("power", "Power of the GPU", "W", pl.col("power_w")),
-    Measure("energy", "Energy", "J", pl.col("energy_j")),
+    Measure("power-use", "Power of the GPU", "W", pl.col("power_w")),
+    Measure("energy-use", "Energy", "J", pl.col("energy_j")),
     Measure("energy-per-step", "Energy per step", "J / step", pl.col("energy_j") / pl.col("steps")),
 )
 AXIS_TITLES = {"cores": "CPU cores", "workers": "workers"}

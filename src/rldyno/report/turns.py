@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rldyno.answers.breakeven import costs, pairwise
-from rldyno.answers.numbers import number, span
+from rldyno.answers.numbers import count
 from rldyno.answers.table import SEED, Group
 from rldyno.stats.bootstrap import Estimate
 from rldyno.typeset import Table
@@ -29,5 +29,6 @@ def length(estimate: Estimate | None) -> str:
     """`98,000 (61,000–150,000)`."""
     if estimate is None:
         return "–"
-    ends = span(estimate)
-    return number(estimate.point) + (f" ({ends})" if ends else "")
+    if estimate.low is None or estimate.high is None:
+        return count(estimate.point)
+    return f"{count(estimate.point)} ({count(estimate.low)}–{count(estimate.high)})"

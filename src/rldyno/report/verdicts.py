@@ -10,6 +10,7 @@ import numpy as np
 
 from rldyno.answers import advice
 from rldyno.answers.breakeven import BreakEven
+from rldyno.answers.numbers import factor
 from rldyno.answers.table import SEED, Group
 from rldyno.claims.decide import judge
 from rldyno.claims.evidence import gather
@@ -54,10 +55,11 @@ def task_advice(results: Results, groups: Sequence[Group]) -> list[TaskAdvice]:
 
 
 def advised(directory: Path, found: advice.Advice) -> TaskAdvice:
+    alike = same_everywhere(found)
     picks = [
         prefix(pick.group)
         + f"{advice.pick_words(pick, found.goal)} {advice.confidence_words(pick, directory)}"
-        for pick in found.picks[:SETTINGS_SHOWN]
+        for pick in (() if alike else found.picks[:SETTINGS_SHOWN])
     ]
     lengths = [
         prefix(pick.group) + advice.length_words(pick, steps)
@@ -66,10 +68,26 @@ def advised(directory: Path, found: advice.Advice) -> TaskAdvice:
     refusals = dict.fromkeys(f"No advice: {item.why}. Run instead: {item.instead}" for item in found.refusals)
     return TaskAdvice(
         task=found.task,
-        picks=tuple(picks),
-        turns=(*(flip.words for flip in found.flips), *lengths),
+        picks=(alike,) if alike else tuple(picks),
+        turns=(*(flip.words for flip in found.flips if flip.flips or not alike), *lengths),
         refusals=tuple(refusals)[:SETTINGS_SHOWN],
-        more=max(0, len(found.picks) - SETTINGS_SHOWN),
+        more=0 if alike else max(0, len(found.picks) - SETTINGS_SHOWN),
+    )
+
+
+def same_everywhere(found: advice.Advice) -> str | None:
+    """One sentence where all settings, more than two of them, have one answer that is equally sure."""
+    picks = found.picks
+    if len(picks) < 3 or len({(pick.contestant, pick.confidence) for pick in picks}) > 1:
+        return None
+    ratios = [pick.ratio.point for pick in picks if pick.ratio is not None]
+    if len(ratios) < len(picks):
+        return None
+    runners_up = " or ".join(f"`{name}`" for name in sorted({pick.runner_up.contestant for pick in picks}))
+    lead = " to ".join(dict.fromkeys(factor(ratio) for ratio in (min(ratios), max(ratios))))
+    return (
+        f"Take `{picks[0].contestant}` in all {len(picks)} settings: it {advice.DOES[found.goal]}, {lead} "
+        f"{advice.BY[found.goal]} {runners_up}. Confidence: {picks[0].confidence}."
     )
 
 
