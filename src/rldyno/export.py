@@ -56,6 +56,13 @@ SERIES_MEANINGS = {
 }
 
 
+REASON_MEANINGS = {
+    "trial": "id of the trial; joins with trials",
+    "column": "column of trials that is empty for it",
+    "reason": "why it could not be measured",
+}
+
+
 def export_results(directory: Path, out: Path | None = None, form: str = "parquet") -> list[Path]:
     """Write the tables to `out` (DIR/export unless told otherwise); return the files."""
     if form not in FORMATS:
@@ -79,6 +86,7 @@ def write_tables(results: Results, out: Path, suffix: str) -> list[Path]:
         "episodes": all_series(results, results.episodes, schema.EPISODE_COLUMNS),
         "progress": all_series(results, results.progress, schema.PROGRESS_COLUMNS),
         "samples": all_series(results, results.samples, schema.SAMPLE_COLUMNS),
+        "reasons": reasons_table(results),
     }
     paths = []
     for name, table in tables.items():
@@ -89,6 +97,12 @@ def write_tables(results: Results, out: Path, suffix: str) -> list[Path]:
             table.sink_csv(path)
         paths.append(path)
     return paths
+
+
+def reasons_table(results: Results) -> pl.LazyFrame:
+    """Why a trial has no figure in a column of `trials`."""
+    rows = [(trial, column, why) for trial, said in results.reasons.items() for column, why in said.items()]
+    return pl.LazyFrame(rows, schema=dict.fromkeys(REASON_MEANINGS, pl.String), orient="row")
 
 
 def all_series(
@@ -132,6 +146,7 @@ def write_readme(results: Results, out: Path) -> Path:
     ]
     for title, columns in series.items():
         lines += table(title, {name: SERIES_MEANINGS[name] for name in ("trial", *columns)})
+    lines += table("reasons: why a trial has no figure in a column of trials", REASON_MEANINGS)
     path = out / "README.md"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path

@@ -27,7 +27,62 @@ def _transfer(name: str, meaning: str) -> Measured:
     return Measured(pl.Int64, ("result", "transfer", name), meaning)
 
 
+def _cpu(name: str, meaning: str, dtype: type[pl.DataType] = pl.Int64) -> Measured:
+    return Measured(dtype, ("cpu", name), meaning)
+
+
+def _gpu(name: str, meaning: str, dtype: type[pl.DataType] = pl.Int64) -> Measured:
+    return Measured(dtype, ("gpu", name), meaning)
+
+
+def _energy(name: str, meaning: str) -> Measured:
+    return Measured(pl.Float64, ("energy", name), meaning)
+
+
+def _machine(name: str, meaning: str) -> Measured:
+    return Measured(pl.Float64, ("machine", name), meaning)
+
+
 MEASURED_COLUMNS = {
+    "context_switches": _cpu("context_switches", "times the worker's threads left a CPU"),
+    "context_switches_voluntary": _cpu("context_switches_voluntary", "because they waited for something"),
+    "context_switches_involuntary": _cpu("context_switches_involuntary", "because the kernel made them"),
+    "threads_peak": _cpu("threads_peak", "most threads at one time"),
+    "threads_busy_mean": _cpu("threads_busy_mean", "threads that ran for 1 % of a second", pl.Float64),
+    "threads_busy_peak": _cpu("threads_busy_peak", "most of them in one second"),
+    "threads_runnable_mean": _cpu(
+        "threads_runnable_mean", "threads that ran or waited for a CPU at one time", pl.Float64
+    ),
+    "threads_runnable_peak": _cpu("threads_runnable_peak", "most of them, mean of one second", pl.Float64),
+    "oversubscribed_share": _cpu(
+        "oversubscribed_share", "share of the training with more runnable threads than cores", pl.Float64
+    ),
+    "instructions": _cpu("instructions", "instructions of the worker's process tree"),
+    "cycles": _cpu("cycles", "its CPU cycles"),
+    "cache_references": _cpu("cache_references", "its last-level cache accesses"),
+    "cache_misses": _cpu("cache_misses", "those that went on to memory"),
+    "instructions_per_cycle": _cpu("instructions_per_cycle", "instructions / cycles", pl.Float64),
+    "gpu_utilisation_percent": _gpu("utilisation_percent", "mean over the training", pl.Float64),
+    "gpu_memory_peak_bytes": _gpu("memory_peak_bytes", "most GPU memory of the trial"),
+    "gpu_memory_source": _gpu(
+        "memory_source", "processes: the trial's own; device: what the GPUs gained since before it", pl.String
+    ),
+    "gpu_memory_used_peak_bytes": _gpu("memory_used_peak_bytes", "most memory in use on its GPUs"),
+    "gpu_memory_reserved_bytes": _gpu("memory_reserved_bytes", "what the driver keeps for itself there"),
+    "gpu_power_mean_w": _gpu("power_mean_w", "mean over the training", pl.Float64),
+    "gpu_power_peak_w": _gpu("power_peak_w", "highest reading", pl.Float64),
+    "gpu_sm_clock_mean_mhz": _gpu("sm_clock_mean_mhz", "clock of the multiprocessors, mean", pl.Float64),
+    "gpu_sm_clock_min_mhz": _gpu("sm_clock_min_mhz", "its lowest reading in the training"),
+    "gpu_memory_clock_min_mhz": _gpu("memory_clock_min_mhz", "lowest clock of the GPU's memory"),
+    "gpu_throttle": _gpu("throttle", "what slowed the GPU down, in which share of the training", pl.String),
+    "cpu_energy_joules": _energy("cpu_joules", "energy of the CPU packages over the trial"),
+    "gpu_energy_joules": _energy("gpu_joules", "energy of the trial's GPUs"),
+    "energy_joules": _energy("total_joules", "both together"),
+    "energy_to_threshold_joules": _energy("to_threshold_joules", "both together up to the threshold"),
+    "machine_cpu_percent": _machine("cpu_percent", "CPU use of the whole machine in the training"),
+    "machine_memory_percent": _machine("memory_percent", "memory use of the whole machine in the training"),
+    "idle_cpu_percent": _machine("idle_cpu_percent", "CPU use of the machine before the run: usage error"),
+    "idle_memory_percent": _machine("idle_memory_percent", "memory use right before the trial: usage error"),
     "memory_after_import_bytes": _memory("after_import_bytes", "resident set once the framework is imported"),
     "memory_after_build_bytes": _memory("after_build_bytes", "once environments and learner exist"),
     "memory_after_first_call_bytes": _memory("after_first_call_bytes", "once compiled and warmed up"),
@@ -54,10 +109,33 @@ MEASURED_COLUMNS = {
 }
 
 
+_NOT_KEPT = "recorded before this figure was measured"
+
+
 def measured_row(outcome: Json) -> Json:
-    return {name: _found(outcome, column.path) for name, column in MEASURED_COLUMNS.items()} | {
+    return {name: _plain(_found(outcome, column.path)) for name, column in MEASURED_COLUMNS.items()} | {
         "warnings": "; ".join(outcome.get("warnings") or []) or None
     }
+
+
+def missing_reasons(outcome: Json) -> dict[str, str]:
+    """Column → why it is empty."""
+    own: dict[str, str] = outcome.get("reasons") or {}
+    found = {name: why for name, why in own.items() if outcome.get(name) is None}
+    for name, column in MEASURED_COLUMNS.items():
+        block, *rest = column.path
+        if _found(outcome, column.path) is not None or not rest or block == "result":
+            continue
+        reasons: dict[str, str] = (outcome.get(block) or {}).get("reasons") or own
+        found[name] = reasons.get(rest[-1]) or own.get(block) or _NOT_KEPT
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Shares by name as one text."""
+    if not isinstance(value, dict):
+        return value
+    return ", ".join(f"{name} {share:.0%}" for name, share in value.items()) or "none"
 
 
 def _found(value: Any, path: tuple[str, ...]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,8 @@ import polars as pl
 
 from rldyno import records
 from rldyno.errors import Problem
-from rldyno.limits.trials import limit_figures
-from rldyno.measured_columns import MEASURED_COLUMNS, measured_row
+from rldyno.limits.trials import MachineLimits
+from rldyno.measured_columns import MEASURED_COLUMNS, measured_row, missing_reasons
 from rldyno.records import Json
 from rldyno_rig import schema
 
@@ -130,6 +130,8 @@ class Results:
     """The distinct sets of package versions, Python's included, that a contestant's trials ran with."""
     hypers: Mapping[str, Json]
     """Trial → all its hyper-parameters; those that vary are columns of `trials` too."""
+    reasons: Mapping[str, Mapping[str, str]]
+    """Trial → column → why it is empty, for the measured columns of ended trials."""
     certificates: tuple[Certificate, ...]
     pending: tuple[str, ...]
     """Planned trials that have not ended, in the order of the plan."""
@@ -143,6 +145,12 @@ class Results:
     @property
     def ended(self) -> pl.DataFrame:
         return self.trials.filter(pl.col("status") != "pending")
+
+    def why_empty(self, column: str, trials: Iterable[str] | None = None) -> str | None:
+        """What most of these trials, or of all, say of why they have no such figure; None if none says."""
+        chosen = self.reasons if trials is None else trials
+        said = Counter(why for trial in chosen if (why := self.reasons.get(trial, {}).get(column)))
+        return said.most_common(1)[0][0] if said else None
 
     def episodes(self, trial: str) -> pl.DataFrame:
         return records.read_csv(self._file(trial, schema.EPISODES_FILE), schema.EPISODE_COLUMNS)
@@ -177,9 +185,11 @@ def load_results(directory: Path) -> Results:
     for certificate in certificates:
         by_key[certificate.key].append(certificate)
 
+    limits = MachineLimits(manifest.get("limits"))
     rows: list[Json] = []
     hypers: list[Json] = []
     facts_of: dict[str, Json] = {}
+    reasons: dict[str, dict[str, str]] = {}
     versions: dict[str, list[dict[str, str]]] = defaultdict(list)
     planned = paths.trial_ids()
     for trial in planned:
@@ -188,8 +198,11 @@ def load_results(directory: Path) -> Results:
         if asked is None:
             continue
         facts = read(home / schema.FACTS_FILE)
-        row = trial_row(trial, asked, read(home / schema.OUTCOME_FILE))
-        row |= limit_figures(asked, facts, row, manifest.get("limits"))
+        outcome = read(home / schema.OUTCOME_FILE)
+        row = trial_row(trial, asked, outcome)
+        if outcome is not None:
+            reasons[trial] = missing_reasons(outcome)
+        row |= limits.figures(asked, facts, row)
         row["certificate"], row["certificate_detail"] = certificate_state(asked, facts, by_key)
         if facts is not None:
             facts_of.setdefault(row["contestant"], facts)
@@ -216,6 +229,7 @@ def load_results(directory: Path) -> Results:
         facts=facts_of,
         hypers={row["trial"]: values for row, values in zip(rows, hypers, strict=True)},
         versions={name: tuple(found) for name, found in versions.items()},
+        reasons=reasons,
         certificates=certificates,
         pending=tuple(trial for trial in planned if trial not in ended),
         unreadable=tuple(unreadable),

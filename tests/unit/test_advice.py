@@ -238,14 +238,20 @@ def test_no_advice_from_a_noisy_machine(tmp_path: Path) -> None:
     assert found.refusals[0].why.startswith("too noisy: 10 of 10 trials")
 
 
+def edit_energy(root: Path, joules: float | None, reasons: dict[str, str]) -> None:
+    for path in root.glob("trials/*/outcome.json"):
+        outcome = json.loads(path.read_text())
+        total = joules and joules * outcome["wall_s"]
+        path.write_text(json.dumps(outcome | {"energy": {"total_joules": total, "reasons": reasons}}))
+
+
 def test_energy_is_not_readable_here_until_it_is(tmp_path: Path) -> None:
     found = advice(tmp_path / "r", NUMPY, TORCH, goal="energy")
-    assert found.refusals[0].why == "energy is not readable here"
-    for path in (tmp_path / "r").glob("trials/*/samples.csv"):
-        head, *rows = path.read_text().splitlines()
-        watts = 50 if "numpy" in path.parent.name else 20
-        metered = [f"{row.rpartition(',')[0]},{watts * index}" for index, row in enumerate(rows)]
-        path.write_text("\n".join([head, *metered]) + "\n")
+    assert found.refusals[0].why == "energy is not readable here: recorded before this figure was measured"
+    edit_energy(tmp_path / "r", None, {"total_joules": "only root may read the CPU's energy counter"})
+    (refused,) = advise(load_results(tmp_path / "r"), "energy")
+    assert refused.refusals[0].why.endswith("here: only root may read the CPU's energy counter")
+    edit_energy(tmp_path / "r", 50.0, {})
     (again,) = advise(load_results(tmp_path / "r"), "energy")
     assert len(again.picks) == 1
     assert again.picks[0].best.figures["energy"].estimate.point > 0
@@ -275,4 +281,4 @@ def test_command_prints_and_fails_without_a_pick(tmp_path: Path) -> None:
     assert len(found["picks"][0]["trials"]) == 10
     refused = CliRunner().invoke(app, ["advise", str(root), "--goal", "energy"])
     assert refused.exit_code == 1
-    assert "No advice: energy is not readable here." in refused.output
+    assert "No advice: energy is not readable here: " in refused.output

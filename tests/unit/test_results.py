@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from rldyno.errors import Problem
+from rldyno.measured_columns import MEASURED_COLUMNS
 from rldyno.results import load_results
 from synthetic import TORCH, ZOO, Contestant, Shape, write_results
 
@@ -154,3 +155,32 @@ def test_absent_frameworks_and_failures_keep_their_reason(tmp_path: Path) -> Non
     assert set(absent["reason"]) == {"absent"}
     assert "rldyno setup theano" in absent["message"][0]
     assert trials.filter(reason="crashed")["log_tail"].null_count() == 0
+
+
+def test_every_empty_measured_column_has_its_reason(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", Shape(contestants=[TORCH], algorithms=["dqn"], seeds=1))
+    trial = next((root / "trials").iterdir())
+    blocks = {
+        "gpu": None,
+        "cpu": {"cycles": None, "threads_peak": 4, "reasons": {"cycles": "no counters here"}},
+        "reasons": {"gpu": "the trial runs on the CPU"},
+    }
+    edit(trial / "outcome.json", **blocks)
+    results = load_results(root)
+    said = results.reasons[trial.name]
+    assert said["cycles"] == "no counters here"
+    assert said["gpu_power_mean_w"] == "the trial runs on the CPU"
+    assert "threads_peak" not in said
+    row = results.trials.row(0, named=True)
+    transfers = {name for name in MEASURED_COLUMNS if name.startswith("transfer_")}
+    assert {name for name in MEASURED_COLUMNS if row[name] is None} - transfers == set(said)
+    assert results.why_empty("cycles") == "no counters here"
+    assert results.why_empty("threads_peak") is None
+
+
+def test_shares_by_name_are_one_text(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", Shape(contestants=[TORCH], algorithms=["dqn"], seeds=2))
+    one, other = sorted((root / "trials").iterdir())
+    edit(one / "outcome.json", gpu={"throttle": {"power limit": 0.25}})
+    edit(other / "outcome.json", gpu={"throttle": {}})
+    assert load_results(root).trials["gpu_throttle"].sort().to_list() == ["none", "power limit 25%"]

@@ -8,14 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 
 from rldyno.answers.breakeven import BreakEven, costs, overtakings
 from rldyno.answers.duels import rule_of
 from rldyno.answers.flips import Flip, axis_flips
 from rldyno.answers.numbers import factor, interval, number
-from rldyno.answers.runs import by_contestant
-from rldyno.answers.sampled import from_samples
 from rldyno.answers.table import (
     MEMORY,
     SEED,
@@ -123,7 +120,7 @@ def advise_task(results: Results, task: str, groups: Sequence[Group], goal: str 
     name = goal or ("time" if groups[0].primary is THRESHOLD else "throughput")
     if name == "energy":
         groups = [with_energy(results, group, rng) for group in groups]
-    found = [judge(results.directory, group, name, rng) for group in groups]
+    found = [judge(results, group, name, rng) for group in groups]
     picks = tuple(item for item in found if isinstance(item, Pick))
     lengths = []
     for pick in picks if name in ("time", "throughput") else ():
@@ -140,7 +137,8 @@ def advise_task(results: Results, task: str, groups: Sequence[Group], goal: str 
     )
 
 
-def judge(directory: Path, group: Group, goal: str, rng: np.random.Generator) -> Pick | Refusal:
+def judge(results: Results, group: Group, goal: str, rng: np.random.Generator) -> Pick | Refusal:
+    directory = results.directory
     refusal = refused(directory, group, goal)
     if refusal is not None:
         return refusal
@@ -148,7 +146,9 @@ def judge(directory: Path, group: Group, goal: str, rng: np.random.Generator) ->
     ranked = sorted(group.ranked, key=lambda row: badness(row, metric))
     best, second = ranked[:2]
     if metric.name not in second.figures:
-        return Refusal(group, f"{metric.title.lower()} is not readable here", UNREADABLE)
+        reason = results.why_empty(metric.column, group.trials["trial"])
+        why = f"{metric.title.lower()} is not readable here" + (f": {reason}" if reason else "")
+        return Refusal(group, why, UNREADABLE)
     if not math.isfinite(badness(best, metric)):
         why = f"no contestant reached a mean return of {group.stop_return:g} within the budget"
         return Refusal(group, why, f"a larger [budget] in the study, then: {again(directory)}")
@@ -157,18 +157,14 @@ def judge(directory: Path, group: Group, goal: str, rng: np.random.Generator) ->
     )
 
 
-UNREADABLE = "it on a machine whose energy counter can be read (RAPL, or a GPU's), or ask for another --goal"
+UNREADABLE = (
+    "it on a machine whose energy counters can be read, as root if need be, or ask for another --goal"
+)
 
 
 def with_energy(results: Results, group: Group, rng: np.random.Generator) -> Group:
-    """The group with a figure for the energy of each contestant whose samples hold the counter."""
-    joules = [
-        from_samples(results, trial, 0.0, "energy") if status == "done" else None
-        for trial, status in group.trials.select("trial", "status").iter_rows()
-    ]
-    trials = group.trials.with_columns(pl.Series(ENERGY.column, joules, dtype=pl.Float64))
-    runs = by_contestant(trials)
-    group = replace(group, trials=trials, runs=runs)
+    """The group with a figure for the energy of each contestant whose counters could be read."""
+    runs = group.runs
     samples = {name: metric_samples(done, [ENERGY], rng).get(ENERGY.name) for name, done in runs.items()}
     rows = [
         replace(row, figures=row.figures | {ENERGY.name: Figure(estimate_of(found))})

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
 from rldyno.errors import Problem
 from rldyno.results import Results
 
 
-def from_samples(results: Results, trial: str, train_start_s: float, name: str) -> float | None:
-    """memory_growth, energy, gpu or gpu_memory; None where the samples do not hold it."""
+def growth_of(results: Results, trial: str, train_start_s: float) -> float | None:
+    """None where the samples do not hold it."""
     try:
-        samples = results.samples(trial)
+        return memory_growth(results.samples(trial), train_start_s)
     except Problem:
         return None
-    if name == "memory_growth":
-        return memory_growth(samples, train_start_s)
-    if name == "energy":
-        return energy_joules(samples)
-    column = {"gpu": "gpu_percent", "gpu_memory": "gpu_memory_bytes"}[name]
-    training = samples.filter(pl.col("time_ns") >= train_start_s * 1e9)[column].drop_nulls()
-    if not len(training):
-        return None
-    return float(np.mean(training.to_numpy()) if name == "gpu" else np.max(training.to_numpy()))
 
 
 def memory_growth(samples: pl.DataFrame, train_start_s: float) -> float | None:
@@ -36,9 +26,3 @@ def memory_growth(samples: pl.DataFrame, train_start_s: float) -> float | None:
         return None
     quarter = len(rss) // 4
     return float(rss[-quarter:].mean() / rss[quarter : 2 * quarter].mean())
-
-
-def energy_joules(samples: pl.DataFrame) -> float | None:
-    """The counter's rise over the run."""
-    counter = samples["energy_joules"].drop_nulls()
-    return float(counter[-1] - counter[0]) if len(counter) > 1 else None

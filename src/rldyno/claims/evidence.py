@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rldyno.answers.sampled import from_samples
+from rldyno.answers.sampled import growth_of
 from rldyno.answers.table import axis_words
 from rldyno.claims.form import HYPER, Condition
 from rldyno.claims.metrics import METRICS, Measure, row_columns
@@ -130,7 +130,7 @@ def cells(evidence: Evidence, rows: Sequence[Json], metric: str, rng: np.random.
     measure = METRICS[metric]
     by_cell: dict[tuple[Any, ...], list[tuple[Json, float, bool]]] = {}
     for row in rows:
-        found = figure(row, metric, measure)
+        found = figure(row, measure)
         if found is not None:
             key = tuple(row.get(axis) for axis in evidence.axes)
             by_cell.setdefault(key, []).append((row, *found))
@@ -146,10 +146,10 @@ def cells(evidence: Evidence, rows: Sequence[Json], metric: str, rng: np.random.
     return made
 
 
-def figure(row: Json, metric: str, measure: Measure) -> tuple[float, bool] | None:
+def figure(row: Json, measure: Measure) -> tuple[float, bool] | None:
     """The run's value and whether it was reached; where it was not, the end of the watch."""
     if measure.column is None:
-        value = from_samples(row["results"], row["trial"], row.get("startup_s") or 0.0, metric)
+        value = growth_of(row["results"], row["trial"], row.get("startup_s") or 0.0)
         return None if value is None else (value, True)
     if measure.ends is not None and row.get("threshold_reached") is False:
         end = row.get(measure.ends)

@@ -11,7 +11,7 @@ from rldyno.records import Json
 class Measure:
     words: str
     column: str | None = None
-    """Of the results table; None for what is read from the run's samples."""
+    """Of the results table; None for memory growth, which is read from the run's samples."""
     unit: str = ""
     scale: float = 1.0
     more_is_better: bool = False
@@ -44,9 +44,11 @@ METRICS: dict[str, Measure] = {
     "cpu_time": Measure("CPU time", "cpu_s", "s"),
     "memory": Measure("peak memory", "peak_rss_bytes", "MB", 1e-6),
     "memory_growth": Measure("memory late in training over memory early in it", unit="×"),
-    "gpu": Measure("GPU utilisation", unit="%", more_is_better=True, absent="needs a GPU"),
-    "gpu_memory": Measure("peak GPU memory", unit="MB", scale=1e-6, absent="needs a GPU"),
-    "energy": Measure("energy", unit="J", absent="energy is not readable here"),
+    "gpu": Measure(
+        "GPU utilisation", "gpu_utilisation_percent", "%", more_is_better=True, absent="needs a GPU"
+    ),
+    "gpu_memory": Measure("peak GPU memory", "gpu_memory_peak_bytes", "MB", 1e-6, absent="needs a GPU"),
+    "energy": Measure("energy", "energy_joules", "J", absent="energy is not readable here"),
 }
 
 
