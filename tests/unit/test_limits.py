@@ -22,7 +22,7 @@ from rldyno.limits.floor import (
     flops,
     memory_bytes,
 )
-from rldyno.limits.trials import limit_figures
+from rldyno.limits.trials import MachineLimits
 from rldyno.results import load_results
 from rldyno_rig import hyper
 from rldyno_rig import limits as rig_limits
@@ -141,7 +141,7 @@ ROW = {"updates": 100, "phase_update_s": 0.07, "phase_transfer_s": 0.02, "phase_
 
 
 def test_a_trial_is_held_against_its_machine():
-    figures = limit_figures(asked_of(), FACTS, ROW, MANIFEST_LIMITS)
+    figures = MachineLimits(MANIFEST_LIMITS).figures(asked_of(), FACTS, ROW)
     whole = 4 * 64 + 64 * 64 + 64 * 2
     floor_us = 2 * 32 * (4 * whole - 4 * 64) / 1e9 * 1e6
     assert figures["update_us"] == pytest.approx(1000.0)
@@ -162,14 +162,16 @@ def test_a_trial_is_held_against_its_machine():
     ],
 )
 def test_what_is_not_known_is_empty(asked: dict[str, object], facts: object, limits: object):
-    figures = limit_figures(asked, facts, ROW, limits)  # type: ignore[arg-type]
+    figures = MachineLimits(limits).figures(asked, facts, ROW)  # type: ignore[arg-type]
     assert figures["update_us"] == pytest.approx(1000.0)
     assert figures["update_floor_us"] is figures["update_over_floor"] is figures["update_floor_bound"] is None
 
 
 def test_a_trial_without_updates_has_no_update_time():
-    assert limit_figures(asked_of(), FACTS, {**ROW, "updates": 0}, MANIFEST_LIMITS)["update_us"] is None
-    assert limit_figures(asked_of(), FACTS, {"updates": None}, MANIFEST_LIMITS)["update_us"] is None
+    assert (
+        MachineLimits(MANIFEST_LIMITS).figures(asked_of(), FACTS, {**ROW, "updates": 0})["update_us"] is None
+    )
+    assert MachineLimits(MANIFEST_LIMITS).figures(asked_of(), FACTS, {"updates": None})["update_us"] is None
 
 
 def test_distances_of_a_results_directory(tmp_path: Path):

@@ -1,4 +1,4 @@
-"""A trial held against the limits of the machine it ran on, as its manifest keeps them."""
+"""Trials held against the limits of the machine they ran on, as the manifest keeps them."""
 
 from __future__ import annotations
 
@@ -11,53 +11,64 @@ from rldyno_rig.spec import complete
 Json = dict[str, Any]
 
 
-def limit_figures(asked: Json, facts: Json | None, row: Json, limits: Json | None) -> Json:
-    """Columns of the results table; None where the machine's limits or the trial's network are not known."""
-    spent = [row.get(f"phase_{phase}_s") for phase in ("update", "transfer", "read")]
-    updates = row.get("updates")
-    update_us = None
-    if updates and None not in spent:
-        update_us = 1e6 * sum(seconds for seconds in spent if seconds is not None) / updates
-    found = None if facts is None or not limits else update_floor(asked, facts, limits)
-    floor_us = None if found is None else found.seconds * 1e6
-    return {
-        "update_us": update_us,
-        "update_floor_us": floor_us,
-        "update_floor_bound": None if found is None else found.bound,
-        "update_over_floor": None if update_us is None or floor_us is None else update_us / floor_us,
-        "environment_alone_steps_per_s": environment_rate(asked, limits),
-    }
+class MachineLimits:
+    """`limits` of a manifest; None or empty where they were not measured."""
+
+    def __init__(self, limits: Json | None) -> None:
+        found = limits or {}
+        self._devices = {
+            (one["device"], one["cores"]): Limits.from_json(one) for one in found.get("devices") or ()
+        }
+        self._rates: dict[tuple[Any, ...], float | None] = {
+            (one["environment"], one["environments"], one["max_episode_steps"]): one["steps_per_s"]
+            for one in found.get("environments") or ()
+        }
+        self._floors: dict[str, Floor | None] = {}
+        """By everything a floor depends on: thousands of trials share a few networks."""
+
+    def figures(self, asked: Json, facts: Json | None, row: Json) -> Json:
+        """Columns of the results table; None where the limits or the trial's network are not known."""
+        spent = [row.get(f"phase_{phase}_s") for phase in ("update", "transfer", "read")]
+        known = [seconds for seconds in spent if seconds is not None]
+        updates = row.get("updates")
+        update_us = 1e6 * sum(known) / updates if updates and len(known) == len(spent) else None
+        found = None if facts is None else self._floor(asked, facts)
+        floor_us = None if found is None else found.seconds * 1e6
+        return {
+            "update_us": update_us,
+            "update_floor_us": floor_us,
+            "update_floor_bound": None if found is None else found.bound,
+            "update_over_floor": None if update_us is None or floor_us is None else update_us / floor_us,
+            "environment_alone_steps_per_s": self._environment_rate(asked),
+        }
+
+    def _floor(self, asked: Json, facts: Json) -> Floor | None:
+        """Of one update of this trial: host arrays in, weights changed."""
+        limits = self._devices.get((asked.get("device"), asked.get("cores")))
+        shape, actions = facts.get("observation_shape"), facts.get("actions")
+        if limits is None or not shape or not actions:
+            return None
+        dtype = asked.get("dtype", "float32")
+        key = repr((limits.device, limits.cores, dtype, asked["algorithm"], shape, actions, asked["hyper"]))
+        if key not in self._floors:
+            self._floors[key] = update_floor(
+                asked["algorithm"], asked["hyper"], shape, actions, limits, dtype
+            )
+        return self._floors[key]
+
+    def _environment_rate(self, asked: Json) -> float | None:
+        """Steps per second of the trial's environments without an agent: no contestant can be faster."""
+        count = (asked.get("hyper") or {}).get("environments")
+        return self._rates.get((asked.get("environment"), count, asked.get("max_episode_steps")))
 
 
-def update_floor(asked: Json, facts: Json, limits: Json) -> Floor | None:
-    """Of one update of this trial: host arrays in, weights changed."""
-    of_device = [
-        Limits.from_json(one)
-        for one in limits.get("devices") or ()
-        if (one["device"], one["cores"]) == (asked.get("device"), asked.get("cores"))
-    ]
-    shape, actions = facts.get("observation_shape"), facts.get("actions")
-    if not of_device or not shape or not actions:
-        return None
+def update_floor(
+    algorithm: str, values: Json, shape: list[int], actions: int, limits: Limits, dtype: str
+) -> Floor | None:
+    images = len(shape) == 3
     try:
-        values = hyper.from_json(asked["algorithm"], asked["hyper"])
-        spec = complete(
-            asked["algorithm"], values, tuple(shape), "uint8" if len(shape) == 3 else "float32", actions
-        )
+        known = hyper.from_json(algorithm, values)
+        spec = complete(algorithm, known, tuple(shape), "uint8" if images else "float32", actions)
     except (KeyError, TypeError, ValueError):  # of an algorithm that had other fields then
         return None
-    return floor(spec, batches.size(spec), of_device[0], asked.get("dtype", "float32"))
-
-
-def environment_rate(asked: Json, limits: Json | None) -> float | None:
-    """Steps per second of the trial's environments without an agent: no contestant can be faster."""
-    key = (
-        asked.get("environment"),
-        (asked.get("hyper") or {}).get("environments"),
-        asked.get("max_episode_steps"),
-    )
-    for one in (limits or {}).get("environments") or ():
-        if (one["environment"], one["environments"], one["max_episode_steps"]) == key:
-            rate: float | None = one["steps_per_s"]
-            return rate
-    return None
+    return floor(spec, batches.size(spec), limits, dtype)
