@@ -16,9 +16,11 @@ from rldyno.answers.table import METRICS, Group, compare
 from rldyno.report import charts, measures
 from rldyno.report.curves import GroupCurves, group_curves
 from rldyno.report.data import group_data, noise_rows, overview_rows
+from rldyno.report.hardware import hardware_tables
 from rldyno.report.limits import distances_by_group, limits_table
 from rldyno.report.memory import STAGES, growth_table
 from rldyno.report.nets import nets_tables
+from rldyno.report.seeds import seeds_tables
 from rldyno.report.theme import Chart, Style, Theme, styles_of
 from rldyno.report.usability import usability_tables
 from rldyno.results import Results
@@ -79,7 +81,9 @@ def gather(results: Results) -> Content:
         run=run_scope(results, groups),
         definitions=definitions,
         tables={
+            "seeds": seeds_tables(results),
             "memory": present(growth_table(groups)),
+            "hardware": hardware_tables(groups),
             "limits": present(limits_table(distances, groups)),
             "nets": nets_tables(results),
             "usability": usability_tables(results),

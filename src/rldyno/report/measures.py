@@ -40,11 +40,11 @@ SIDE_BY_SIDE = (
     Measure("training-time", "Training time", "s, start-up included", pl.col("watched_s")),
     Measure("cpu-use", "CPU utilisation", "% of the trial's cores", pl.col("cpu_percent") / pl.col("cores")),
     Measure("memory-use", "RAM utilisation", "% of the machine", pl.col("memory_percent")),
-    Measure("gpu-use", "GPU utilisation", "%", pl.col("gpu_percent")),
+    Measure("gpu-use", "GPU utilisation", "%", pl.coalesce("gpu_utilisation_percent", "gpu_percent")),
     Measure("gpu-memory-use", "GPU memory", "MB", pl.col("gpu_memory_mb")),
-    Measure("power-use", "Power of the GPU", "W", pl.col("power_w")),
-    Measure("energy-use", "Energy", "J", pl.col("energy_j")),
-    Measure("energy-per-step", "Energy per step", "J / step", pl.col("energy_j") / pl.col("steps")),
+    Measure("power-use", "Power of the GPU", "W", pl.coalesce("gpu_power_mean_w", "power_w")),
+    Measure("energy-use", "Energy", "J", pl.coalesce("energy_joules", "energy_j")),
+    Measure("energy-to-threshold", "Energy to the threshold", "J", pl.col("energy_to_threshold_joules")),
 )
 AXIS_TITLES = {"cores": "CPU cores", "workers": "workers"}
 

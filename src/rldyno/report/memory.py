@@ -23,8 +23,6 @@ STAGES = {
     "training": "memory_steady_bytes",
     "peak": "peak_rss_bytes",
 }
-# In a longer table only leaks are listed.
-ROWS_SHOWN = 40
 
 
 def split_rows(group: Group) -> list[Json]:
@@ -54,17 +52,16 @@ def split_rows(group: Group) -> list[Json]:
 
 
 def growth_table(groups: Sequence[Group]) -> Table | None:
-    """Growth of the resident set at the end of training, and who leaks; None where it was not measured."""
+    """Growth of the resident set at the end of training, leaks first; None where it was not measured."""
     rows = [
         (row.contestant, group.label, *growth_cells(group.runs[row.contestant]))
         for group in groups
         for row in group.rows
         if len(group.runs[row.contestant].known("memory_growth_bytes_per_s"))
     ]
-    if len(rows) > ROWS_SHOWN:
-        rows = [row for row in rows if row[-1] not in ("none", "–")]
     if not rows:
         return None
+    rows.sort(key=lambda row: row[-1] in ("none", "–"))
     return Table(
         name="memory-growth",
         title="Growth of memory over the second half of training, and leaks",

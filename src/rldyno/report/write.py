@@ -18,8 +18,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from rldyno import __version__
 from rldyno.answers.sentence import headline
 from rldyno.errors import Problem
-from rldyno.report import crimes, page, parity, verdicts
+from rldyno.report import crimes, hardware, page, parity, verdicts
 from rldyno.report.content import gather
+from rldyno.report.seeds import seeds_words
 from rldyno.report.theme import PART_COLOURS, html_theme
 from rldyno.results import Results, load_results
 from rldyno.typeset import is_figure
@@ -27,6 +28,8 @@ from rldyno.typeset import is_figure
 TEMPLATE = Path(__file__).parent / "template"
 # Beyond this many groups a group's charts are folded away until they are asked for.
 OPEN_GROUPS = 6
+# Longer tables are cut: --figures has them whole.
+TABLE_ROWS = 60
 RUN_FACTS = ("started_at", "resumed_at", "rldyno", "git_revision", "versions", "study_sha256")
 
 
@@ -94,12 +97,17 @@ def render(results: Results) -> str:
             advice=verdicts.task_advice(results, groups),
             claims=verdicts.judged_claims(results),
             crimes=crimes.lint(results, groups),
+            not_measured=hardware.not_measured(results, groups),
             failures=page.failures(results),
             absences=page.absences(groups),
             machine=page.flat(machine_facts(results)),
             facts={contestant: page.flat(shown_facts(facts)) for contestant, facts in results.facts.items()},
             noise=noise(results),
+            table_rows=TABLE_ROWS,
             study=results.study,
+            seeds=seeds_words(results),
+            left_out=results.manifest.get("left_out") or [],
+            amended=results.manifest.get("amended") or [],
             toolchains=page.toolchains(results),
             version=__version__,
             revision=results.manifest.get("git_revision"),
