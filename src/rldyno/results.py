@@ -31,6 +31,7 @@ AXES = (
     "dtype",
 )
 
+CODE = ("backend", "reference", "rig")
 VALID, STALE, ABSENT, FAILED = "valid", "stale", "absent", "failed"
 
 TRIAL_COLUMNS: dict[str, tuple[type[pl.DataType], str]] = {
@@ -128,6 +129,8 @@ class Results:
     """facts.json of one trial per contestant."""
     versions: Mapping[str, tuple[Mapping[str, str], ...]]
     """The distinct sets of package versions, Python's included, that a contestant's trials ran with."""
+    codes: Mapping[str, tuple[Mapping[str, str], ...]]
+    """The distinct sets of code, as hashes of backend, reference and rig, that they ran."""
     hypers: Mapping[str, Json]
     """Trial → all its hyper-parameters; those that vary are columns of `trials` too."""
     reasons: Mapping[str, Mapping[str, str]]
@@ -191,6 +194,7 @@ def load_results(directory: Path) -> Results:
     facts_of: dict[str, Json] = {}
     reasons: dict[str, dict[str, str]] = {}
     versions: dict[str, list[dict[str, str]]] = defaultdict(list)
+    codes: dict[str, list[dict[str, str]]] = defaultdict(list)
     planned = paths.trial_ids()
     for trial in planned:
         home = paths.trial(trial)
@@ -200,15 +204,18 @@ def load_results(directory: Path) -> Results:
         facts = read(home / schema.FACTS_FILE)
         outcome = read(home / schema.OUTCOME_FILE)
         row = trial_row(trial, asked, outcome)
-        if outcome is not None:
-            reasons[trial] = missing_reasons(outcome)
         row |= limits.figures(asked, facts, row)
+        if outcome is not None:
+            reasons[trial] = missing_reasons(outcome) | limits.reasons(row)
         row["certificate"], row["certificate_detail"] = certificate_state(asked, facts, by_key)
         if facts is not None:
             facts_of.setdefault(row["contestant"], facts)
             ran_with = {"python": facts.get("python"), **(facts.get("versions") or {})}
             if ran_with not in versions[row["contestant"]]:
                 versions[row["contestant"]].append(ran_with)
+            ran = {name: str(facts[f"{name}_sha256"]) for name in CODE if facts.get(f"{name}_sha256")}
+            if ran not in codes[row["contestant"]]:
+                codes[row["contestant"]].append(ran)
         rows.append(row)
         hypers.append(asked.get("hyper") or {})
 
@@ -229,6 +236,7 @@ def load_results(directory: Path) -> Results:
         facts=facts_of,
         hypers={row["trial"]: values for row, values in zip(rows, hypers, strict=True)},
         versions={name: tuple(found) for name, found in versions.items()},
+        codes={name: tuple(found) for name, found in codes.items()},
         reasons=reasons,
         certificates=certificates,
         pending=tuple(trial for trial in planned if trial not in ended),

@@ -167,6 +167,14 @@ def test_what_is_not_known_is_empty(asked: dict[str, object], facts: object, lim
     assert figures["update_floor_us"] is figures["update_over_floor"] is figures["update_floor_bound"] is None
 
 
+def test_what_is_empty_says_why():
+    held = MachineLimits(MANIFEST_LIMITS)
+    assert held.reasons(held.figures(asked_of(), FACTS, ROW)) == {}
+    nothing = MachineLimits(None).figures(asked_of(), FACTS, {})
+    assert set(MachineLimits.reasons(nothing)) == set(nothing)
+    assert "not measured" in MachineLimits.reasons(nothing)["update_floor_us"]
+
+
 def test_a_trial_without_updates_has_no_update_time():
     assert (
         MachineLimits(MANIFEST_LIMITS).figures(asked_of(), FACTS, {**ROW, "updates": 0})["update_us"] is None

@@ -11,6 +11,11 @@ from rldyno_rig.spec import complete
 Json = dict[str, Any]
 
 
+NO_UPDATE = "no update was made, or its phases were not recorded"
+NO_FLOOR = "the limits of this device with so many cores were not measured, or the trial left no facts"
+NO_RATE = "these environments were not stepped alone on this machine"
+
+
 class MachineLimits:
     """`limits` of a manifest; None or empty where they were not measured."""
 
@@ -41,6 +46,18 @@ class MachineLimits:
             "update_over_floor": None if update_us is None or floor_us is None else update_us / floor_us,
             "environment_alone_steps_per_s": self._environment_rate(asked),
         }
+
+    @staticmethod
+    def reasons(figures: Json) -> dict[str, str]:
+        """Column → why it is empty."""
+        causes = {
+            "update_us": NO_UPDATE,
+            "update_floor_us": NO_FLOOR,
+            "update_floor_bound": NO_FLOOR,
+            "update_over_floor": NO_UPDATE if figures["update_us"] is None else NO_FLOOR,
+            "environment_alone_steps_per_s": NO_RATE,
+        }
+        return {name: why for name, why in causes.items() if figures[name] is None}
 
     def _floor(self, asked: Json, facts: Json) -> Floor | None:
         """Of one update of this trial: host arrays in, weights changed."""
