@@ -42,8 +42,10 @@ def make_manifest(plan: Plan, interpreters: Mapping[str, Interpreter], earlier: 
             **{name: metadata.version(name) for name in ("numpy", "polars")},
         },
         "limits": (earlier or {}).get("limits"),
+        "idle_cpu_percent": (earlier or {}).get("idle_cpu_percent"),
         "toolchains": {**(earlier or {}).get("toolchains", {}), **toolchain_facts(interpreters)},
         "left_out": list(plan.study.left_out),
+        "amended": (earlier or {}).get("amended", []),
         "adaptive": adaptive_part(plan.study, earlier),
         "trials": [trial.id for trial in plan.trials],
     }
@@ -82,6 +84,19 @@ def git_revision() -> str | None:
         text=True,
     )
     return done.stdout.strip() or None
+
+
+def note_amendment(manifest: Json, results: Results, earlier: Json, study: Study) -> None:
+    """Keep what --amend changed of the study: whoever reads the results should know."""
+    from rldyno.study import differences, load_study
+
+    if earlier["study_sha256"] == study.sha256:
+        return
+    try:
+        changes = differences(load_study(results.study), study)
+    except Problem:
+        changes = ["the study, of which the earlier version can no longer be read"]
+    manifest["amended"] = [*manifest["amended"], {"at": now_iso(), "changes": changes}]
 
 
 def check_same_study(results: Results, earlier: Json, study: Study) -> None:

@@ -18,6 +18,7 @@ from rldyno.launch.cpus import available_cpus, place
 from rldyno.launch.local import Pool, Runner, run_trials
 from rldyno.plan import Plan, make_plan
 from rldyno.preparation import contestants_to_run, prepare, working_in
+from rldyno.probe.probe import idle_cpu_percent
 from rldyno.progress import Display, Eta, Snapshot, duration, open_display, read_figures
 from rldyno.records import DONE, FAILED, Json, Results, TrialState
 from rldyno.reruns import NoiseLimit, run_until_quiet
@@ -66,6 +67,8 @@ def run_study(study_path: Path, options: Options, console: Console) -> bool:
         current = manifest.make_manifest(part, interpreters, earlier)
         if earlier and not options.amend:
             manifest.check_same_conditions(results, earlier, current)
+        if earlier and options.amend:
+            manifest.note_amendment(current, results, earlier, plan.study)
         records.write_atomically(results.study, study_path.read_text(encoding="utf-8"))
         records.write_json(results.manifest, current)
         to_run = contestants_to_run(results, part, options.keep_failed)
@@ -73,6 +76,7 @@ def run_study(study_path: Path, options: Options, console: Console) -> bool:
             console.print(f"all {len(part.trials)} trials have ended before", highlight=False)
         changed = certify(results, part, to_run, interpreters, options, console)
         if to_run and options.limits:
+            current["idle_cpu_percent"] = idle_cpu_percent()
             current["limits"] = machine_limits(plan, options, console)
             records.write_json(results.manifest, current)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from rldyno.answers.duels import rule_of
 from rldyno.answers.table import Group, Row
 from rldyno.results import Results
 from rldyno.stats.bootstrap import ENOUGH_RUNS
@@ -96,6 +97,15 @@ def unequal_versions(results: Results, _: Sequence[Group]) -> Finding:
         for package in ("python", "numpy")
     }
     unequal = {f"{package} {', '.join(sorted(found))}" for package, found in shared.items() if len(found) > 1}
+    mixed = {
+        f"{contestant}: two versions of the {part}"
+        for contestant, sets in results.codes.items()
+        for part, found in distinct(sets).items()
+        if len(found) > 1
+    }
+    if mixed:
+        fix = "run the study afresh with one version of rldyno: `rldyno run STUDY --out NEW`"
+        return Finding(name, FOUND, f"trials of one contestant ran different code: {listed(mixed)}", fix)
     if changed:
         fix = "run the study afresh with one set of versions: `rldyno run STUDY --out NEW`"
         return Finding(
@@ -148,10 +158,32 @@ def selective_subset(results: Results, groups: Sequence[Group]) -> Finding:
         evidence = f"of {len(results.trials)} planned trials these are missing: {listed(missing | unread)}"
         fix = "`rldyno run STUDY` resumes what is missing; `rldyno status DIR` says why trials failed"
         return Finding(name, FOUND, evidence, fix)
+    left_out = results.manifest.get("left_out") or []
+    rest = f"; left out, since it cannot run: {listed(left_out)}" if left_out else ""
+    if uneven and rule_of(results.manifest):
+        evidence = "unequal numbers of runs by the study's own rule: seeds went to comparisons that were open"
+        return Finding(name, CLEAR, evidence + rest)
     if uneven:
         fix = "run every contestant with the same seeds"
         return Finding(name, FOUND, f"contestants have unequal numbers of runs: {listed(uneven)}", fix)
-    return Finding(name, CLEAR, f"all {len(results.trials)} trials that the study asks for are here")
+    return Finding(name, CLEAR, f"all {len(results.trials)} trials that the study asks for are here{rest}")
+
+
+def stopped_when_it_pleased(results: Results, _: Sequence[Group]) -> Finding:
+    """Seeds that are added because the answer does not please yet make chance look like an effect."""
+    name = "Stopping when it looks good"
+    if rule_of(results.manifest):
+        return Finding(name, CLEAR, "seeds were added by a rule whose tests hold at every number of seeds")
+    added = [
+        change
+        for amendment in results.manifest.get("amended") or []
+        for change in amendment["changes"]
+        if change.startswith("seeds: ")
+    ]
+    if added:
+        fix = 'seeds = { min = 5, max = 30, until = "resolved" } adds seeds soundly; run with --amend'
+        return Finding(name, FOUND, f"seeds were changed after trials had run: {listed(added)}", fix)
+    return Finding(name, CLEAR, "the number of seeds was fixed before the first trial")
 
 
 def mixed_machines(results: Results, _: Sequence[Group]) -> Finding:
@@ -262,6 +294,7 @@ CHECKS: tuple[Callable[[Results, Sequence[Group]], Finding], ...] = (
     unequal_versions,
     noisy_runs,
     selective_subset,
+    stopped_when_it_pleased,
     mixed_machines,
     quiet_budget_cuts,
     one_after_the_other,
