@@ -109,6 +109,8 @@ MEASURED_COLUMNS = {
 }
 
 
+_OWN_COLUMNS = ("wall_s", "cpu_s", "peak_rss_bytes", "baseline_rss_bytes")
+"""Columns that are fields of outcome.json itself."""
 _NOT_KEPT = "recorded before this figure was measured"
 
 
@@ -121,7 +123,7 @@ def measured_row(outcome: Json) -> Json:
 def missing_reasons(outcome: Json) -> dict[str, str]:
     """Column → why it is empty."""
     own: dict[str, str] = outcome.get("reasons") or {}
-    found = {name: why for name, why in own.items() if outcome.get(name) is None}
+    found = {name: own[name] for name in _OWN_COLUMNS if name in own and outcome.get(name) is None}
     for name, column in MEASURED_COLUMNS.items():
         block, *rest = column.path
         if _found(outcome, column.path) is not None or not rest or block == "result":

@@ -169,6 +169,14 @@ def busy_percent(before: CpuTimes, after: CpuTimes) -> float | None:
     return 100.0 * (after.busy_s - before.busy_s) / total if total > 0 else None
 
 
+def idle_cpu_percent(seconds: float = 1.0) -> float | None:
+    """CPU use of the whole machine while this process only waits."""
+    machine = open_machine()
+    before = machine.cpu_times()
+    time.sleep(seconds)
+    return busy_percent(before, machine.cpu_times())
+
+
 def _text(value: Value) -> str:
     if value is None:
         return ""
