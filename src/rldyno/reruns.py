@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 ATTEMPTS_AT_MOST = 3
+SHOWN = 5
 Launch = Callable[[list[tuple[Json, Path]]], None]
 
 
@@ -115,12 +116,12 @@ def _summarise(directories: Iterable[Path], limit: NoiseLimit, console: Console)
     if repeated:
         nouns = "trial was" if repeated == 1 else "trials were"
         console.print(f"{repeated} {nouns} run more than once; earlier attempts are kept", highlight=False)
-    for name, score in still.items():
-        console.print(
-            f"noise: {name} stayed above {limit.score:g} in {found[name].count} attempts; "
-            f"the quietest counts, with {score:.2g}",
-            style="yellow",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+    lines = [
+        f"noise: {name} stayed above {limit.score:g} in {found[name].count} attempts; "
+        f"the quietest counts, with {score:.2g}"
+        for name, score in sorted(still.items(), key=lambda item: -item[1])
+    ]
+    if len(lines) > SHOWN:
+        lines[SHOWN:] = [f"noise: {len(lines) - SHOWN} more trials stayed above it, with less"]
+    for line in lines:
+        console.print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)

@@ -76,6 +76,14 @@ def test_the_quietest_counts_when_none_is_quiet(tmp_path: Path) -> None:
     assert read_attempts(tmp_path / "a").aside == {1: 0.5, 3: 0.4}
 
 
+def test_many_noisy_trials_are_told_in_few_lines(tmp_path: Path) -> None:
+    scores: dict[str, list[float | None]] = {f"t{n}": [0.2 + n] for n in range(8)}
+    _, _, printed = repeated(tmp_path, NoiseLimit(0.1, 1), **scores)
+    assert len(printed.splitlines()) == 6
+    assert "noise: t7 stayed above 0.1 in 1 attempts; the quietest counts, with 7.2" in printed
+    assert "noise: 3 more trials stayed above it, with less" in printed
+
+
 def test_going_on_counts_earlier_attempts(tmp_path: Path) -> None:
     repeated(tmp_path, NoiseLimit(0.1, 2), a=[0.5, 0.2])
     again = Launcher({"a": [0.05]})
