@@ -294,6 +294,23 @@ def threshold_json(reached: bool, steps: int, episodes: int, end_s: float) -> di
     return {"reached": True, "step": steps, "episode": episodes, "time_ns": nanoseconds(end_s)}
 
 
+COUNTERS = ("instructions", "cycles", "cache_references", "cache_misses", "instructions_per_cycle")
+CPU_FIGURES = {
+    "context_switches": 1200,
+    "context_switches_voluntary": 1000,
+    "context_switches_involuntary": 200,
+    "threads_peak": 3,
+    "threads_busy_mean": 1.0,
+    "threads_busy_peak": 2,
+    "threads_runnable_mean": 0.98,
+    "threads_runnable_peak": 1.1,
+    "oversubscribed_share": 0.0,
+    **dict.fromkeys(COUNTERS),
+    "reasons": dict.fromkeys(COUNTERS, "no hardware counters here"),
+}
+ENERGY_FIGURES = ("cpu_joules", "gpu_joules", "total_joules", "to_threshold_joules")
+
+
 def outcome_json(trial: dict[str, Any], status: str, reason: str, message: str) -> dict[str, Any]:
     return {
         "schema": schema.SCHEMA_VERSION,
@@ -310,6 +327,14 @@ def outcome_json(trial: dict[str, Any], status: str, reason: str, message: str) 
         "cpu_s": None,
         "peak_rss_bytes": None,
         "baseline_rss_bytes": None,
+        "cpu": CPU_FIGURES,
+        "gpu": None,
+        "energy": dict.fromkeys(ENERGY_FIGURES)
+        | {"reasons": dict.fromkeys(ENERGY_FIGURES, "no counter here")},
+        "machine": {"cpu_percent": 51.0, "memory_percent": 20.0, "idle_cpu_percent": 1.5}
+        | {"idle_memory_percent": 18.0, "reasons": {}},
+        "reasons": {"gpu": "the trial runs on the CPU"},
+        "warnings": [],
         "affinity": {"worker": [0], "probe": [1]},
         "probe": {"samples": 100, "cpu_s": 0.02, "core_percent": 0.3},
         "noise": {

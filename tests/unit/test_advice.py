@@ -247,7 +247,7 @@ def edit_energy(root: Path, joules: float | None, reasons: dict[str, str]) -> No
 
 def test_energy_is_not_readable_here_until_it_is(tmp_path: Path) -> None:
     found = advice(tmp_path / "r", NUMPY, TORCH, goal="energy")
-    assert found.refusals[0].why == "energy is not readable here: recorded before this figure was measured"
+    assert found.refusals[0].why == "energy is not readable here: no counter here"
     edit_energy(tmp_path / "r", None, {"total_joules": "only root may read the CPU's energy counter"})
     (refused,) = advise(load_results(tmp_path / "r"), "energy")
     assert refused.refusals[0].why.endswith("here: only root may read the CPU's energy counter")

@@ -94,6 +94,12 @@ NOISE = {"score": 0.4, "calibration_ns": 1_000_000}
             {"memory": {"leak": True, "growth_bytes_per_s": 3 * 2**20}},
             "torch:eager: 5 trials, 3 MiB/s",
         ),
+        (
+            "More threads than cores",
+            "outcome.json",
+            {"cpu": {"oversubscribed_share": 0.4, "threads_runnable_mean": 7.5}},
+            "torch:eager: up to 7.5 threads on 1 core in 5 trials",
+        ),
     ],
 )
 def test_crimes_of_single_trials(tmp_path: Path, crime: str, file: str, values: Any, evidence: str) -> None:

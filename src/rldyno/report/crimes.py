@@ -14,6 +14,7 @@ import polars as pl
 
 from rldyno.answers.duels import rule_of
 from rldyno.answers.table import Group, Row
+from rldyno.probe.summary import OVERSUBSCRIBED_SHARE
 from rldyno.results import Results
 from rldyno.stats.bootstrap import ENOUGH_RUNS
 
@@ -272,6 +273,25 @@ def memory_leaks(results: Results, _: Sequence[Group]) -> Finding:
     return Finding(name, FOUND, listed(found), "compare the memory of runs of equal length only")
 
 
+def oversubscribed(results: Results, _: Sequence[Group]) -> Finding:
+    name = "More threads than cores"
+    known = finished(results).drop_nulls("oversubscribed_share")
+    if known.is_empty():
+        why = results.why_empty("oversubscribed_share")
+        return Finding(name, UNKNOWN, f"nobody counted runnable threads: {why or 'no trial is done'}")
+    crowded = known.filter(pl.col("oversubscribed_share") >= OVERSUBSCRIBED_SHARE)
+    if crowded.is_empty():
+        most = known["threads_runnable_mean"].max()
+        return Finding(name, CLEAR, f"at most {most:.1f} threads wanted to run at one time, on average")
+    counts = crowded.group_by("contestant", "cores").agg(pl.len(), pl.col("threads_runnable_mean").max())
+    found = {
+        f"{contestant}: up to {threads:.1f} threads on {cores} core{'s'[: cores != 1]} in {trials} trials"
+        for contestant, cores, trials, threads in counts.iter_rows()
+    }
+    fix = "raise `cores`, or lower the thread count of its libraries in the toolchain"
+    return Finding(name, FOUND, f"threads had to take turns: {listed(found)}", fix)
+
+
 def finished(results: Results) -> pl.DataFrame:
     return results.trials.filter(pl.col("status") == "done")
 
@@ -300,4 +320,5 @@ CHECKS: tuple[Callable[[Results, Sequence[Group]], Finding], ...] = (
     one_after_the_other,
     disturbing_probe,
     memory_leaks,
+    oversubscribed,
 )
