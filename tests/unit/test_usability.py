@@ -200,6 +200,12 @@ MXNetError: Incompatible attr: expected float64, got float32
     [
         (Ended(0, 0.1, "noise\nfloat64\n", "a warning"), "accepted", "accepted silently: float64"),
         (Ended(0, 0.1, "", ""), "accepted", "accepted silently"),
+        (
+            Ended(0, 0.1, "", "x.py:3: UserWarning: float64 becomes float32"),
+            "warned",
+            "accepted with a warning",
+        ),
+        (Ended(0, 0.1, "", "WARNING: all messages go to stderr"), "accepted", "accepted silently"),
         (Ended(-11, 0.1, "", ""), "crashed", "crashed: SIGSEGV"),
         (Ended(None, 600.0, "", ""), "crashed", "crashed: it hung"),
         (Ended(1, 0.1, "", "only words"), "refused", "error, names neither side, 1 lines"),

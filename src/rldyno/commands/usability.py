@@ -117,19 +117,18 @@ def grid(table: Table) -> Any:
 
 def cards(table: Table) -> Any:
     """A block for each row, for narrow terminals: nothing is cut, and nothing wraps inside a word."""
+    from rich.console import Group
     from rich.table import Table as Shown
     from rich.text import Text
 
     shown = Shown.grid(padding=(0, 2))
-    shown.title, shown.title_justify, shown.title_style = table.title, "left", "bold"
     shown.add_column(no_wrap=True, style="dim")
     shown.add_column()
     for row in table.rows:
         shown.add_row(Text(row[0], "bold"), "")
         for column, cell in zip(table.columns[1:], row[1:], strict=True):
             shown.add_row(f"  {column}", Text(cell))
-    shown.add_row("", "")
-    return shown
+    return Group(Text(table.title, "bold underline"), shown, "")
 
 
 def write_files(out: Path, found: dict[str, Any], tables: list[Table]) -> list[Path]:

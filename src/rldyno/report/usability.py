@@ -18,6 +18,7 @@ NOT_MEASURED = "–"
 # Load average before a part was measured; measuring itself adds up to 1.
 BUSY = 1.5
 MISTAKES = {"shape": "wrong shape", "dtype": "wrong type", "device": "wrong device"}
+ACCEPTED = {"accepted": "accepted silently", "warned": "accepted with a warning"}
 NAMED = ("names neither side", "names one side", "names both sides")
 
 
@@ -202,7 +203,7 @@ def notes(records: Records) -> Iterator[tuple[str, str]]:
             yield name, f"no install time: {install['install_reason']}"
         if install.get("packages_from"):
             ways = ", ".join(f"{count} {way}" for way, count in install["packages_from"].items())
-            yield name, f"its packages came {ways}"
+            yield name, f"packages installed: {ways}"
         if release.get("reason"):
             yield name, f"no release date: {release['reason']}"
         for mode, found in part(record, "start").get("first_update", {}).items():
@@ -232,8 +233,8 @@ def loss_words(loss: Json | None) -> str:
 
 
 def mistake_words(found: Json) -> str:
-    if found["verdict"] == "accepted":
-        return "accepted silently" + (f": {found['result']}" if found["result"] else "")
+    if found["verdict"] in ACCEPTED:
+        return ACCEPTED[found["verdict"]] + (f": {found['result']}" if found["result"] else "")
     if found["verdict"] == "crashed":
         return f"crashed: {found['message']}"
     return f"{found['type'] or 'error'}, {NAMED[found['names']]}, {found['traceback_lines']} lines"

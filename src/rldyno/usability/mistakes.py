@@ -20,6 +20,7 @@ SIDES = {
     "dtype": (r"float64|double", r"float32|float(?!\d)"),
     "device": (r"cuda|gpu|cupy", r"cpu"),
 }
+_WARNS = re.compile(r"^(WARNING|ERROR)\b|Warning: ")
 LONGEST_MESSAGE = 1_000
 _BEGIN = "Traceback (most recent call last):"
 
@@ -33,25 +34,42 @@ def make(kind: str, mistake: Mistake, interpreter: Interpreter, chain: Toolchain
 
 
 def classify(kind: str, ended: Ended, hidden: list[str]) -> Json:
-    """The verdict, the message verbatim but for the paths in `hidden`, and how long a traceback it ends."""
+    """The verdict, the message verbatim but for the paths in `hidden`, and how long a traceback it ends.
+
+    refused: an exception; warned: it ran, with a word of warning; accepted: it ran; crashed.
+    """
     found: Json = {"type": None, "message": None, "names": None, "traceback_lines": None, "result": None}
     if ended.code is None or ended.code < 0:
         how = "it hung" if ended.code is None else signal.Signals(-ended.code).name
         return {**found, "verdict": "crashed", "message": how}
     if ended.code == 0:
-        return {**found, "verdict": "accepted", "result": last_line(ended.out)}
+        told = warning(kind, ended.err)
+        verdict = "accepted" if told is None else "warned"
+        message = None if told is None else without_paths(told, hidden)
+        return {**found, "verdict": verdict, "message": message, "result": last_line(ended.out)}
     kind_of_error, text, lines = exception(ended.err)
-    for path in hidden:
-        text = text.replace(path + "/", "").replace(path, "…")
-    names = sum(bool(re.search(side, text, re.IGNORECASE)) for side in SIDES[kind])
+    text = without_paths(text, hidden)
     return {
         **found,
         "verdict": "refused",
         "type": kind_of_error,
         "message": text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 1] + "…",
-        "names": names,
+        "names": sum(bool(re.search(side, text, re.IGNORECASE)) for side in SIDES[kind]),
         "traceback_lines": lines,
     }
+
+
+def warning(kind: str, err: str) -> str | None:
+    """The first line that warns of the mistake; frameworks warn of other things too."""
+    about = re.compile("|".join((kind, *SIDES[kind])), re.IGNORECASE)
+    lines = (line for line in err.splitlines() if _WARNS.search(line) and about.search(line))
+    return next(lines, None)
+
+
+def without_paths(text: str, hidden: list[str]) -> str:
+    for path in hidden:
+        text = text.replace(path + "/", "").replace(path, "…")
+    return text
 
 
 def exception(err: str) -> tuple[str, str, int]:

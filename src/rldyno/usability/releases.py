@@ -33,7 +33,7 @@ def measure(distribution: Distribution) -> Json:
         project = fetch(f"{INDEX}/{name}/json")
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
-        return {**found, "reason": f"PyPI did not answer for {name}: {reason}"}
+        return {**found, "reason": f"PyPI did not answer for {name}: {reason}", "passing": True}
     own = project.get("releases", {}).get(version, [])
     return {
         **found,
