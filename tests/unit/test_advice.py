@@ -158,7 +158,9 @@ def test_equals_are_told_to_be_equal(tmp_path: Path) -> None:
     twin = Contestant("jax:jit", NUMPY.steps_per_s, NUMPY.startup_s)
     (pick,) = advice(tmp_path / "r", NUMPY, twin).picks
     assert pick.confidence == "low"
-    assert "may be chance" in confidence_words(pick, tmp_path / "r")
+    said = confidence_words(pick, tmp_path / "r")
+    assert "may be chance" in said
+    assert 'until = "resolved" }' in said or "treat them as equal" in said
 
 
 def test_run_length_flips_the_choice(tmp_path: Path) -> None:
@@ -214,6 +216,8 @@ def test_no_advice_from_the_uncertified(tmp_path: Path) -> None:
     (refusal,) = found.refusals
     assert "only `numpy:eager` can be ranked (`torch:eager`: certificate out of date" in refusal.why
     assert refusal.instead.startswith("rldyno verify torch:eager, then: rldyno run ")
+    (refusal,) = advice(tmp_path / "s", NUMPY, replace(TORCH, certificate="absent")).refusals
+    assert refusal.instead.endswith(", which proves what has run")
 
 
 def test_no_advice_from_the_unequal(tmp_path: Path) -> None:

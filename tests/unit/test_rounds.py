@@ -16,12 +16,14 @@ import pytest
 from rich.console import Console
 
 from rldyno import records, rounds
+from rldyno.answers.advice import advise, confidence_words
 from rldyno.answers.looks import latest, status_lines
 from rldyno.answers.sentence import verdict
 from rldyno.answers.table import compare
 from rldyno.manifest import adaptive_part
 from rldyno.plan import Plan, Trial, make_plan
 from rldyno.records import Json, Results
+from rldyno.results import Results as LoadedResults
 from rldyno.results import load_results
 from rldyno.study import load_study
 from rldyno_rig.schema import OUTCOME_FILE, SCHEMA_VERSION, TRIAL_FILE
@@ -221,13 +223,28 @@ def test_a_contestant_that_fails_gets_no_more_seeds(tmp_path: Path) -> None:
     assert "failed" in group["left_out"]["torch:eager"]
 
 
+def certified(course: Course) -> LoadedResults:
+    results = load_results(course.results.root)
+    return replace(results, trials=results.trials.with_columns(certificate=pl.lit("valid")))
+
+
+def test_equal_within_the_margin_is_said(tmp_path: Path) -> None:
+    alike = {"numpy:eager": (1000.0, 0.003), "torch:eager": (1000.0, 0.003), "jax:jit": (100.0, 0.003)}
+    course = Course(tmp_path, "{ min = 5, max = 30 }", alike)
+    course.go()
+    results = certified(course)
+    (group,) = compare(results)
+    assert "is equal to it within 2 %" in verdict(group)
+    (advice,) = advise(results)
+    (pick,) = advice.picks
+    assert "They are equal within 2 %: take either." in confidence_words(pick, tmp_path)
+
+
 def test_the_answer_uses_what_holds_at_any_time(tmp_path: Path) -> None:
     """Beside the plain tests of the same records, read as if their number had been fixed."""
     course = Course(tmp_path, "{ min = 5, max = 7 }")
     course.go()
-    results = load_results(course.results.root)
-    certified = results.trials.with_columns(certificate=pl.lit("valid"))
-    results = replace(results, trials=certified)
+    results = certified(course)
     fixed = replace(results, manifest={**results.manifest, "adaptive": None})
     (group,), (naive,) = compare(results), compare(fixed)
     at_any_time, once = (found.ranked[1].figures["throughput"] for found in (group, naive))

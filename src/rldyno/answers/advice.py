@@ -27,12 +27,13 @@ from rldyno.answers.table import (
     compare,
     metric_samples,
     run_values,
+    told_apart,
     with_ratios,
 )
 from rldyno.errors import Problem
-from rldyno.results import Results
+from rldyno.results import STALE, Results
 from rldyno.stats.bootstrap import ENOUGH_RUNS, Estimate, Floats, estimate_of
-from rldyno.stats.equivalence import ALPHA, DIFFERENT, UNDECIDED
+from rldyno.stats.equivalence import DIFFERENT, UNDECIDED
 from rldyno.stats.tasks import probability_of_improvement
 
 ENERGY = Metric("energy", "Energy", "J", "energy_joules")
@@ -210,7 +211,9 @@ def too_few_ranked(directory: Path, group: Group) -> Refusal:
     unproven = [row.contestant for row in outside if row.done and not row.failed and not row.certified]
     unlike = [row for row in outside if row.parity is not None and row.parity.state == DIFFERENT]
     if unproven:
-        instead = f"rldyno verify {' '.join(unproven)}, then: {again(directory)}"
+        stale = any(row.certificate == STALE for row in outside)
+        rerun = f"rldyno run {directory / 'study.toml'} --out {directory}, which proves what has run"
+        instead = f"rldyno verify {' '.join(unproven)}, then: {again(directory)}" if stale else rerun
     elif unlike:
         instead = f"a study with more contestants that learn alike, then: {again(directory)}"
     else:
@@ -227,14 +230,17 @@ def more_seeds(directory: Path, seeds: int) -> str:
     return f"with seeds = {seeds} in {study}: rldyno run {study} --out {directory} --amend"
 
 
+def seeds_until_resolved(directory: Path, fewest: int, most: int) -> str:
+    """More seeds after a look, by the rule whose tests allow for it."""
+    study = directory / "study.toml"
+    seeds = f'{{ min = {fewest}, max = {most}, until = "resolved" }}'
+    return f"with seeds = {seeds} in {study}: rldyno run {study} --out {directory} --amend"
+
+
 def confidence(best: Row, second: Row, metric: Metric) -> str:
     """High: beyond chance on enough seeds; moderate: beyond chance on fewer; low: it may be chance."""
     figure = second.figures.get(metric.name)
-    beyond = figure is None or figure.ratio is None
-    if figure is not None and figure.ratio is not None:
-        apart = figure.ratio.low is not None and figure.ratio.low > 1
-        beyond = apart and figure.chance is not None and figure.chance <= ALPHA
-    if not beyond:
+    if figure is not None and not told_apart(figure):
         return LOW
     return HIGH if min(best.done, second.done) >= ENOUGH_RUNS else MODERATE
 
@@ -290,14 +296,19 @@ def confidence_words(pick: Pick, directory: Path) -> str:
     said += f"{100 * pick.wins.point:.0f} % of pairs."
     if pick.confidence == LOW:
         more = figure.more_seeds if figure is not None else None
-        if more is None:
+        if figure is not None and figure.equal_within is not None:
+            said += f" They are equal within {100 * figure.equal_within:g} %: take either."
+        elif more is None:
             said += (
                 " The lead may be chance, and no reasonable number of seeds would tell: treat them as equal."
             )
         else:
-            said += f" The lead may be chance; to tell, {more_seeds(directory, seeds + more)}."
+            # A rule that allows for looks needs about half as many again as a number fixed beforehand.
+            most = seeds + math.ceil(1.5 * more)
+            said += f" The lead may be chance; to tell, {seeds_until_resolved(directory, seeds, most)}."
     elif pick.confidence == MODERATE:
-        said += f" {seeds} seeds are few; for more, {more_seeds(directory, ENOUGH_RUNS)}."
+        more_words = seeds_until_resolved(directory, ENOUGH_RUNS, 2 * ENOUGH_RUNS)
+        said += f" {seeds} seeds are few; for more, {more_words}."
     undecided = [
         row.contestant
         for row in (pick.best, pick.runner_up)

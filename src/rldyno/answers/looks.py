@@ -22,7 +22,6 @@ from rldyno.answers.duels import (
     seeded,
     standing,
 )
-from rldyno.answers.numbers import factor
 from rldyno.answers.runs import by_contestant
 from rldyno.answers.table import (
     TOLD,
@@ -159,7 +158,7 @@ def duel_words(duel: Mapping[str, Any], within: float) -> str:
         return f"{names}: neither reached the threshold on any of {duel['seeds']} seeds; more would not help"
     low = 0.0 if duel["low"] is None else duel["low"]
     high = "∞" if duel["high"] is None else f"{duel['high']:.2f}"
-    effect = "" if duel["ratio"] is None else f"{factor(duel['ratio'])} "
+    effect = "" if duel["ratio"] is None else f"{duel['ratio']:.2f}× "
     return f"{names}: {effect}[{low:.2f}, {high}] on {duel['seeds']} seeds, {state_words(duel, within)}"
 
 

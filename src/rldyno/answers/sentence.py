@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rldyno.answers.numbers import factor, interval, number
-from rldyno.answers.table import THRESHOLD, Group, Row
-from rldyno.stats.equivalence import ALPHA, UNDECIDED
+from rldyno.answers.table import THRESHOLD, Group, Row, told_apart
+from rldyno.stats.equivalence import UNDECIDED
 
 
 def headline(groups: Sequence[Group]) -> str:
@@ -82,12 +82,19 @@ def doubts(group: Group) -> str:
     second = group.ranked[1] if len(group.ranked) > 1 else None
     seeds = min(row.done for row in group.ranked[:2])
     if second is not None and seeds > 1 and not separated(group):
-        doubt.append(f"the lead over `{second.contestant}` may be chance{seeds_words(second, group)}")
+        doubt.append(doubt_words(second, group))
     if seeds == 1:
         doubt.append("one seed shows no spread")
     elif figure.estimate.too_few or (second is not None and seeds < best.done):
         doubt.append(f"{seeds} seeds are too few to be sure")
     return "".join(f"; {item}" for item in doubt)
+
+
+def doubt_words(second: Row, group: Group) -> str:
+    figure = second.figures.get(group.primary.name)
+    if figure is not None and figure.equal_within is not None:
+        return f"`{second.contestant}` is equal to it within {100 * figure.equal_within:g} %"
+    return f"the lead over `{second.contestant}` may be chance{seeds_words(second, group)}"
 
 
 def laggards(group: Group) -> str | None:
@@ -137,12 +144,9 @@ def winner(group: Group) -> Row | None:
 
 
 def separated(group: Group) -> bool:
-    """Whether the interval of the ratio between the first two excludes 1, and chance, corrected, is ≤ 5 %."""
+    """Whether the runner-up is told apart from the first."""
     figure = group.ranked[1].figures.get(group.primary.name)
-    if figure is None or figure.ratio is None:
-        return True
-    beyond_chance = figure.chance is None or figure.chance <= ALPHA
-    return beyond_chance and figure.ratio.low is not None and figure.ratio.low > 1
+    return figure is None or told_apart(figure)
 
 
 def resolved(group: Group) -> bool:

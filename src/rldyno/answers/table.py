@@ -361,6 +361,17 @@ def judged_at_any_time(
     return judged
 
 
+def told_apart(figure: Figure) -> bool:
+    """From the best: chance, corrected, is at most 5 %, and the interval of the ratio excludes 1.
+
+    Without a ratio (it never got there) chance alone decides.
+    """
+    beyond_chance = figure.chance is None or figure.chance <= ALPHA
+    if figure.ratio is None:
+        return beyond_chance
+    return beyond_chance and figure.ratio.low is not None and figure.ratio.low > 1
+
+
 def scale_of(metric: Metric, within: float) -> Scale:
     return Scale(metric.more_is_better, metric is THRESHOLD, within)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from rldyno.answers.duels import OPEN, rule_of
 from rldyno.answers.looks import ENDINGS, counted, latest, state_words
-from rldyno.answers.numbers import factor
 from rldyno.results import Results
 from rldyno.typeset import Table
 
@@ -28,7 +27,7 @@ def seeds_tables(results: Results) -> tuple[Table, ...]:
             f"{duel['first']} / {duel['second']}",
             label,
             str(duel["seeds"]),
-            "–" if duel["ratio"] is None else factor(duel["ratio"]),
+            "–" if duel["ratio"] is None else f"{duel['ratio']:.2f}×",
             bounds(duel),
             f"{duel['chance']:.2g}",
             state_words(duel, rule.within),
