@@ -32,6 +32,11 @@ from rldyno_rig import schema
 Json = dict[str, Any]
 Key = tuple[str, ...]
 
+ON_REQUEST = (
+    Metric("update", "Update", "µs", "update_us"),
+    Metric("over_floor", "Update over its floor", "×", "update_over_floor"),
+)
+"""Judged only when they are named: parts of the speed, which is judged anyway."""
 BETTER, WORSE, UNCHANGED, UNDECIDED = "better", "worse", "unchanged", "undecided"
 WORDS = {"memory": {BETTER: "smaller", WORSE: "larger"}}
 TIME_WORDS = {BETTER: "faster", WORSE: "slower"}
@@ -130,7 +135,7 @@ def compare_results(
 
 
 def choose_metrics(names: Sequence[str]) -> list[Metric]:
-    known = {metric.name: metric for metric in METRICS}
+    known = {metric.name: metric for metric in (*METRICS, *ON_REQUEST)}
     for name in names:
         if name not in known:
             raise Problem(f"unknown metric `{name}`", fix=f"--metric takes one of {', '.join(known)}")

@@ -85,6 +85,13 @@ def test_the_way_back_is_faster(sets: tuple[Path, Path]) -> None:
     assert [change.word for change in back.changes if change.contestant == "torch:eager"] == ["faster"]
 
 
+def test_updates_alone_are_compared_on_request(sets: tuple[Path, Path]) -> None:
+    assert not any(change.metric.name == "update" for change in compare_results(*sets).changes)
+    changes = compare_results(*sets, metrics=["update"]).changes
+    assert {change.metric.column for change in changes} == {"update_us"}
+    assert {change.contestant for change in changes if change.verdict == WORSE} == {"torch:eager"}
+
+
 def test_exit_code_is_a_gate(sets: tuple[Path, Path]) -> None:
     before, after = map(str, sets)
     run = CliRunner().invoke

@@ -22,7 +22,8 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Only this one; may be repeated. threshold, throughput, cpu, memory, startup.",
+            help="Only this one; may be repeated. threshold, throughput, cpu, memory, startup, update, "
+            "over_floor.",
         ),
     ] = None,
     threshold: Annotated[
