@@ -53,6 +53,7 @@ class GpuReader:
         self.memory_source: str | None = None
         """Whose memory `gpu_memory_bytes` is: the trial's processes', or all that the device gained."""
         self.tracks = {name: Track() for name in (*COLUMNS, "gpu_memory_bytes")}
+        self.throttled: dict[str, Track] = {}
         self._nvml = nvml
         begin = time.monotonic_ns()
         for watched in self.devices:
@@ -71,6 +72,7 @@ class GpuReader:
         row["gpu_memory_bytes"] = self._own_memory(pids, slow)
         for column, value in row.items():
             self.tracks[column].add(time_ns, value)
+        _note(self.throttled, row["gpu_throttle"], time_ns)
         if slow:
             row[ENERGY] = self.joules()
         return row
@@ -144,8 +146,7 @@ class _Watched:
         for column, (name, _, _) in COLUMNS.items():
             if name in self._answers:
                 self.tracks[column].add(time_ns, self.figure(column))
-        for word in throttle_words(self._answers.get("throttle") or 0):
-            self.throttled.setdefault(word, Track()).add(time_ns, 1)
+        _note(self.throttled, self._answers.get("throttle"), time_ns)
         self._add_energy(time_ns)
 
     def meter(self, time_ns: int) -> None:
@@ -188,6 +189,11 @@ class _Watched:
         if memory is None or self._used_before is None:
             return None
         return max(0, int(memory[0]) - self._used_before)
+
+
+def _note(throttled: dict[str, Track], mask: Value, time_ns: int) -> None:
+    for word in throttle_words(int(mask or 0)):
+        throttled.setdefault(word, Track()).add(time_ns, 1)
 
 
 def open_gpus(

@@ -148,10 +148,9 @@ def gpu_figures(hardware: Hardware, since_ns: int) -> Json | None:
         return None
     said = [watched.device.reasons for watched in reader.devices]
     joules = reader.joules(), hardware.reason(gpus.ENERGY)
-    together = {word: track for watched in reader.devices for word, track in watched.throttled.items()}
     own = reader.tracks["gpu_memory_bytes"]
     unseen = next((why["processes"] for why in said if "processes" in why), "the trial held no GPU memory")
-    figures = _device_figures(reader.tracks, together, said, joules, since_ns)
+    figures = _device_figures(reader.tracks, reader.throttled, said, joules, since_ns)
     figures["memory_peak_bytes"] = _whole(own.highest()), unseen
     figures["memory_source"] = reader.memory_source, unseen
     figures["energy_source"] = reader.devices[0].energy_source if joules[0] is not None else None, joules[1]

@@ -281,7 +281,7 @@ def oversubscribed(results: Results, _: Sequence[Group]) -> Finding:
         return Finding(name, UNKNOWN, f"nobody counted runnable threads: {why or 'no trial is done'}")
     crowded = known.filter(pl.col("oversubscribed_share") >= OVERSUBSCRIBED_SHARE)
     if crowded.is_empty():
-        most = known["threads_runnable_mean"].max()
+        most = max(known["threads_runnable_mean"].drop_nulls().to_list(), default=0.0)
         return Finding(name, CLEAR, f"at most {most:.1f} threads wanted to run at one time, on average")
     counts = crowded.group_by("contestant", "cores").agg(pl.len(), pl.col("threads_runnable_mean").max())
     found = {

@@ -1,0 +1,351 @@
+"""GPUs through a made-up NVML: one, two, hidden processes, calls not supported, a driver that dies."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rldyno.probe.gpus import COLUMNS, GpuReader, open_gpus
+from rldyno.probe.hardware import Hardware
+from rldyno.probe.nvml import HARMLESS, throttle_words, visible_devices
+from rldyno.probe.summary import energy_figures, gpu_figures, gpu_warnings
+
+SECOND = 1_000_000_000
+GIB = 2**30
+
+
+class NvmlFault(Exception):
+    pass
+
+
+class FakeGpu:
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+        self.percent, self.power_mw, self.energy_mj = 50, 100_000, 7_000_000
+        self.used, self.reserved = 3 * GIB, GIB // 2
+        self.clocks = {"sm": 1980, "mem": 2619}
+        self.throttle = 0
+        self.processes: dict[int, int | None] = {}
+
+
+class FakeNvml:
+    """The part of pynvml that is used. `broken`: name of a call → what it says instead of answering."""
+
+    NVMLError = NvmlFault
+    NVML_CLOCK_SM, NVML_CLOCK_MEM = "sm", "mem"
+    nvmlMemory_v2 = 2
+
+    def __init__(self, *gpus: FakeGpu, broken: dict[str, str] | None = None) -> None:
+        self.gpus = gpus
+        self.broken = broken or {}
+        self.shut_down = False
+
+    def __getattribute__(self, name: str) -> Any:
+        broken = object.__getattribute__(self, "broken") if name.startswith("nvmlDevice") else {}
+        message = broken.get(name, broken.get("*") if "Get" in name else None)
+        if message:
+            return lambda *a, **k: fail(message)
+        return object.__getattribute__(self, name)
+
+    def nvmlShutdown(self) -> None:
+        self.shut_down = True
+
+    def nvmlDeviceGetCount(self) -> int:
+        return len(self.gpus)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> FakeGpu:
+        return self.gpus[index]
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: bytes) -> FakeGpu:
+        return self.gpus[0] if uuid == b"MIG-1" else fail("Not Found")
+
+    def nvmlDeviceGetName(self, gpu: FakeGpu) -> str:
+        return "Fake 9000"
+
+    def nvmlDeviceGetUUID(self, gpu: FakeGpu) -> str:
+        return f"GPU-{gpu.number}abc"
+
+    def nvmlDeviceGetUtilizationRates(self, gpu: FakeGpu) -> Any:
+        return SimpleNamespace(gpu=gpu.percent)
+
+    def nvmlDeviceGetPowerUsage(self, gpu: FakeGpu) -> int:
+        return gpu.power_mw
+
+    def nvmlDeviceGetMemoryInfo(self, gpu: FakeGpu, version: int | None = None) -> Any:
+        if version and "second version" in self.broken:
+            fail("Function Not Found")
+        return SimpleNamespace(used=gpu.used, reserved=gpu.reserved)
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, gpu: FakeGpu) -> int:
+        return gpu.energy_mj
+
+    def nvmlDeviceGetClockInfo(self, gpu: FakeGpu, clock: str) -> int:
+        return gpu.clocks[clock]
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, gpu: FakeGpu) -> int:
+        return gpu.throttle
+
+    def nvmlDeviceGetComputeRunningProcesses(self, gpu: FakeGpu) -> list[Any]:
+        return [SimpleNamespace(pid=pid, usedGpuMemory=held) for pid, held in gpu.processes.items()]
+
+
+def fail(message: str) -> Any:
+    raise NvmlFault(message)
+
+
+class NoCpuCounter:
+    def __init__(self) -> None:
+        self.reasons = {"cpu_energy_joules": "no RAPL"}
+
+    def read(self, *_: Any) -> dict[str, Any]:
+        return {}
+
+    def close(self) -> None:
+        pass
+
+
+class CpuCounter(NoCpuCounter):
+    """A tenth of a joule every millisecond."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[str, str] = {}
+
+    def read(self, time_ns: int, pids: Any, slow: bool) -> dict[str, Any]:
+        return {"cpu_energy_joules": time_ns / 1e7} if slow else {}
+
+
+def opened(nvml: FakeNvml, count: int = 1, **variables: str) -> GpuReader:
+    reader, reason = open_gpus(variables, count, lambda: (nvml, None))
+    assert reader is not None, reason
+    return reader
+
+
+def test_one_gpu() -> None:
+    gpu = FakeGpu()
+    reader = opened(FakeNvml(gpu))
+    gpu.energy_mj += 12_500
+    gpu.processes = {41: 2 * GIB, 42: GIB, 99: 5 * GIB}
+    row = reader.read(SECOND, [41, 42], slow=True)
+    assert row == {
+        "gpu_percent": 50,
+        "gpu_power_w": 100.0,
+        "gpu_memory_bytes": 3 * GIB,
+        "gpu_memory_used_bytes": 3 * GIB,
+        "gpu_memory_reserved_bytes": GIB // 2,
+        "gpu_sm_clock_mhz": 1980,
+        "gpu_memory_clock_mhz": 2619,
+        "gpu_throttle": 0,
+        "gpu_energy_joules": 12.5,
+    }
+    assert reader.memory_source == "processes"
+
+
+def test_the_dear_calls_are_made_once_a_second() -> None:
+    reader = opened(FakeNvml(FakeGpu()))
+    reader._fast_interval_ns = 0
+    row = reader.read(SECOND, [1], slow=False)
+    assert row["gpu_power_w"] == 100.0
+    assert row["gpu_sm_clock_mhz"] is None
+    assert "gpu_energy_joules" not in row
+
+
+def test_a_dear_driver_is_asked_less_often() -> None:
+    reader = opened(FakeNvml(FakeGpu()))
+    reader._fast_interval_ns = SECOND // 5
+    reader.read(SECOND, [1], slow=True)
+    assert reader.read(SECOND + SECOND // 20, [1], slow=False) == {}
+    assert reader.read(SECOND + SECOND // 5, [1], slow=False)["gpu_percent"] == 50
+
+
+def test_two_gpus_make_one_figure_each() -> None:
+    one, two = FakeGpu(0), FakeGpu(1)
+    two.percent, two.power_mw, two.clocks, two.throttle = 100, 300_000, {"sm": 1200, "mem": 2000}, 0x4
+    one.throttle = 0x20
+    reader = opened(FakeNvml(one, two), count=2)
+    one.energy_mj += 1000
+    two.energy_mj += 3000
+    one.processes, two.processes = {7: GIB}, {7: 3 * GIB}
+    row = reader.read(SECOND, [7], slow=True)
+    assert (row["gpu_percent"], row["gpu_power_w"], row["gpu_sm_clock_mhz"]) == (75, 400.0, 1200)
+    assert (row["gpu_memory_bytes"], row["gpu_memory_used_bytes"]) == (4 * GIB, 6 * GIB)
+    assert (row["gpu_throttle"], row["gpu_energy_joules"]) == (0x24, 4.0)
+    block = gpu_figures(Hardware(CpuCounter(), reader, None), 0)
+    assert block is not None
+    assert [device["energy_joules"] for device in block["devices"]] == [1.0, 3.0]
+    assert block["devices"][1]["throttle"] == {"power limit": 1.0}
+    assert block["energy_joules"] == 4.0
+    assert block["throttle"] == {"power limit": 1.0, "thermal limit (software)": 1.0}
+
+
+def test_hidden_processes_fall_back_to_what_the_device_gained() -> None:
+    gpu = FakeGpu()
+    reader = opened(FakeNvml(gpu))
+    gpu.processes = {4_000_000: 2 * GIB}  # the number of a process outside the container
+    assert reader.read(0, [12], slow=True)["gpu_memory_bytes"] is None, "nothing was gained yet"
+    gpu.used += 2 * GIB
+    assert reader.read(SECOND, [12], slow=True)["gpu_memory_bytes"] == 2 * GIB
+    assert reader.memory_source == "device"
+    gpu.processes = {12: GIB}
+    assert reader.read(2 * SECOND, [12], slow=True)["gpu_memory_bytes"] == GIB
+    assert (reader.memory_source, reader.tracks["gpu_memory_bytes"].highest()) == ("processes", GIB)
+
+
+def test_a_process_of_unknown_size_is_no_figure() -> None:
+    gpu = FakeGpu()
+    reader = opened(FakeNvml(gpu))
+    gpu.processes, gpu.used = {12: None}, gpu.used + GIB
+    assert reader.read(SECOND, [12], slow=True)["gpu_memory_bytes"] == GIB
+    assert reader.memory_source == "device"
+
+
+CALLS = {
+    "nvmlDeviceGetUtilizationRates": ({"gpu_percent"}, {"utilisation_percent"}),
+    "nvmlDeviceGetPowerUsage": ({"gpu_power_w"}, {"power_mean_w", "power_peak_w"}),
+    "nvmlDeviceGetCurrentClocksThrottleReasons": ({"gpu_throttle"}, {"throttle"}),
+    "nvmlDeviceGetMemoryInfo": (
+        {"gpu_memory_bytes", "gpu_memory_used_bytes", "gpu_memory_reserved_bytes"},
+        {"memory_used_peak_bytes", "memory_reserved_bytes", "memory_peak_bytes", "memory_source"},
+    ),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_is_not_supported_is_empty_with_its_own_reason(call: str) -> None:
+    reader = opened(FakeNvml(FakeGpu(), broken={call: "Not Supported"}))
+    row = reader.read(SECOND, [1], slow=True)
+    block = gpu_figures(Hardware(CpuCounter(), reader, None), 0)
+    assert block is not None
+    columns, figures = CALLS[call]
+    assert {name for name, value in row.items() if value is None} - {"gpu_memory_bytes"} == columns - {
+        "gpu_memory_bytes"
+    }
+    missing = {name for name, value in block.items() if value is None}
+    assert missing == set(block["reasons"])
+    assert missing - {"memory_peak_bytes", "memory_source"} == figures - {
+        "memory_peak_bytes",
+        "memory_source",
+    }
+    for name in figures - {"memory_peak_bytes", "memory_source"}:
+        assert block["reasons"][name] == "NVML: Not Supported"
+
+
+def test_an_older_driver_keeps_no_reserved_memory_apart() -> None:
+    reader = opened(FakeNvml(FakeGpu(), broken={"second version": "yes"}))
+    row = reader.read(SECOND, [1], slow=True)
+    assert (row["gpu_memory_used_bytes"], row["gpu_memory_reserved_bytes"]) == (3 * GIB, None)
+    block = gpu_figures(Hardware(CpuCounter(), reader, None), 0)
+    assert block is not None
+    assert block["reasons"]["memory_reserved_bytes"] == "NVML: Function Not Found"
+
+
+def test_without_a_counter_energy_is_the_integral_of_power() -> None:
+    gpu = FakeGpu()
+    reader = opened(FakeNvml(gpu, broken={"nvmlDeviceGetTotalEnergyConsumption": "Not Supported"}))
+    reader.read(0, [1], slow=True)
+    gpu.power_mw = 300_000
+    reader.read(2 * SECOND, [1], slow=True)
+    assert reader.joules() == pytest.approx((100 + 300) / 2 * 2)
+    block = gpu_figures(Hardware(CpuCounter(), reader, None), 0)
+    assert block is not None
+    assert block["energy_source"] == "power"
+
+
+def test_a_driver_that_is_lost_in_mid_trial() -> None:
+    gpu = FakeGpu()
+    nvml = FakeNvml(gpu)
+    hardware = Hardware(CpuCounter(), opened(nvml), None)
+    gpu.energy_mj += 5000
+    assert hardware.read(SECOND, [1], slow=True)["energy_joules"] == pytest.approx(105.0)
+    nvml.broken = {"*": "GPU is lost"}
+    for second in (2, 3, 4):
+        row = hardware.read(second * SECOND, [1], slow=True)
+        assert all(row[column] is None for column in COLUMNS)
+        assert row["energy_joules"] is None
+    hardware.finish(5 * SECOND)
+    hardware.close()
+    block, energy = gpu_figures(hardware, 0), energy_figures(hardware, None)
+    assert block is not None
+    assert block["utilisation_percent"] == 50.0, "what was read before counts"
+    assert energy["gpu_joules"] is energy["total_joules"] is None
+    assert energy["reasons"]["gpu_joules"] == "NVML: GPU is lost, 2.0 s into the trial"
+    assert energy["cpu_joules"] == 500.0
+    (warning,) = gpu_warnings(block, hardware)
+    assert warning.startswith("GPU 0 no longer answered (NVML: GPU is lost, 2.0 s into the trial)")
+
+
+def test_energy_up_to_the_threshold_and_to_the_end() -> None:
+    gpu = FakeGpu()
+    hardware = Hardware(CpuCounter(), opened(FakeNvml(gpu)), None)
+    for second in range(5):
+        hardware.read(second * SECOND, [1], slow=True)
+        gpu.energy_mj += 10_000
+    hardware.finish(5 * SECOND)
+    reached = {"threshold": {"reached": True, "time_ns": 5 * SECOND // 2}}
+    energy = energy_figures(hardware, reached)
+    assert energy == {
+        "cpu_joules": 500.0,
+        "gpu_joules": 50.0,
+        "total_joules": 550.0,
+        "to_threshold_joules": pytest.approx(275.0),
+        "reasons": {},
+    }
+    missed = energy_figures(hardware, {"threshold": {"reached": False}})
+    assert missed["reasons"] == {"to_threshold_joules": "the threshold was not reached"}
+
+
+def test_a_part_that_cannot_be_read_leaves_the_total_unknown() -> None:
+    hardware = Hardware(NoCpuCounter(), opened(FakeNvml(FakeGpu())), None)
+    assert hardware.read(SECOND, [1], slow=True)["energy_joules"] is None
+    energy = energy_figures(hardware, None)
+    assert (energy["gpu_joules"], energy["total_joules"]) == (0.0, None)
+    assert energy["reasons"]["total_joules"] == "no RAPL"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        (None, [0, 1, 2]),
+        ("2,0", [2, 0]),
+        ("", []),
+        ("-1", []),
+        ("1,7,0", [1]),
+        ("GPU-2a, 1", [2, 1]),
+        ("GPU-", []),  # of all three, so of none
+        ("MIG-1", [0]),
+        ("MIG-2", []),
+    ],
+)
+def test_visible_devices(chosen: str | None, expected: list[int]) -> None:
+    nvml = FakeNvml(FakeGpu(0), FakeGpu(1), FakeGpu(2))
+    variables = {} if chosen is None else {"CUDA_VISIBLE_DEVICES": chosen}
+    assert [gpu.number for _, gpu in visible_devices(nvml, variables)] == expected
+
+
+def test_no_reader_says_why() -> None:
+    assert open_gpus({}, 1, lambda: (None, "NVML: Driver Not Loaded")) == (None, "NVML: Driver Not Loaded")
+    nvml = FakeNvml(FakeGpu())
+    reader, why = open_gpus({"CUDA_VISIBLE_DEVICES": "-1"}, 1, lambda: (nvml, None))
+    assert (reader, why) == (None, "no GPU is visible (CUDA_VISIBLE_DEVICES='-1')")
+    assert nvml.shut_down
+
+
+def test_start_up_counts_neither_for_means_nor_for_clocks() -> None:
+    gpu = FakeGpu()
+    reader = opened(FakeNvml(gpu))
+    gpu.percent, gpu.clocks["sm"], gpu.throttle = 0, 345, 0x1
+    reader.read(SECOND // 2, [1], slow=True)
+    gpu.percent, gpu.clocks["sm"], gpu.throttle = 90, 1900, 0x4 | 0x1
+    reader.read(3 * SECOND, [1], slow=True)
+    block = gpu_figures(Hardware(CpuCounter(), reader, None), 2 * SECOND)
+    assert block is not None
+    assert (block["utilisation_percent"], block["sm_clock_min_mhz"]) == (90.0, 1900)
+    assert block["throttle"] == {"power limit": 1.0}, "being idle slows nothing down"
+
+
+def test_throttle_words() -> None:
+    assert throttle_words(0) == []
+    assert throttle_words(0x44) == ["power limit", "thermal limit (hardware)"]
+    assert throttle_words(0x1000) == ["unknown (0x1000)"]
+    assert len(throttle_words(HARMLESS)) == 3
