@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from fakes import make_trial, outcome_of, rldyno
 
 from rldyno_rig import hyper, schema
 
+Near = Callable[[float], object]
 STEPS = 200
 SECONDS = {"environment": 0.003, "transfer": 0.0005, "act": 0.002, "update": 0.005, "read": 0.001}
 """Of one call, as tests/workers/sleepy has them."""
@@ -38,11 +40,15 @@ def waited(trial: Path, part: str, start_ns: float, end_ns: float) -> tuple[int,
     return len(took), sum(took)
 
 
-def near(nanoseconds: float) -> object:
-    return pytest.approx(nanoseconds, rel=0.02, abs=20e6)
+@pytest.fixture(scope="module")
+def near(trial: Path) -> Near:
+    """The stated error, and the time in which the worker could have run but somebody else did."""
+    with (trial / schema.SAMPLES_FILE).open(newline="") as stream:
+        without_cpu = [int(row["wait_ns"]) for row in csv.DictReader(stream) if row["wait_ns"]]
+    return lambda nanoseconds: pytest.approx(nanoseconds, rel=0.02, abs=20e6 + without_cpu[-1])
 
 
-def test_phases_of_the_loop(trial: Path) -> None:
+def test_phases_of_the_loop(trial: Path, near: Near) -> None:
     result = outcome_of(trial)["result"]
     start, length, updates = result["train_start_ns"], result["train_ns"], result["updates"]
     assert (result["steps"], updates) == (STEPS, pytest.approx(STEPS - 20, abs=4))
@@ -61,7 +67,7 @@ def test_phases_of_the_loop(trial: Path) -> None:
     assert sum(result["phases_ns"].values()) == length
 
 
-def test_phases_over_time(trial: Path) -> None:
+def test_phases_over_time(trial: Path, near: Near) -> None:
     result = outcome_of(trial)["result"]
     with (trial / schema.PROGRESS_FILE).open(newline="") as stream:
         rows = [
@@ -77,7 +83,7 @@ def test_phases_over_time(trial: Path) -> None:
     assert {phase: int(rows[-1][f"{phase}_ns"]) for phase in schema.PHASES} == result["phases_ns"]
 
 
-def test_parts_of_the_start(trial: Path) -> None:
+def test_parts_of_the_start(trial: Path, near: Near) -> None:
     result = outcome_of(trial)["result"]
     start = result["train_start_ns"]
     for part in ("import", "build"):
@@ -92,4 +98,4 @@ def test_parts_of_the_start(trial: Path) -> None:
     }
     assert result["startup_ns"]["first_call"] == near(sum(took for _, took in warm_up.values()))
     assert sum(result["startup_ns"].values()) <= start
-    assert start == pytest.approx(sum(result["startup_ns"].values()), abs=50e6)
+    assert start == near(sum(result["startup_ns"].values()))

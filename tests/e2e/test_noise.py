@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fakes import Lab, make_trial, outcome_of, rldyno, wait_until
@@ -42,6 +43,12 @@ def noise_beside(folder: Path, busy: bool) -> dict[str, float]:
     return found
 
 
+def all_outcomes(trial: Path) -> list[dict[str, Any]]:
+    """Of every attempt, the one that counts included."""
+    paths = [trial / "outcome.json", *trial.glob("attempts/*/outcome.json")]
+    return [json.loads(path.read_text()) for path in paths]
+
+
 def test_a_noisy_neighbour_raises_the_score(tmp_path: Path) -> None:
     quiet, noisy = noise_beside(tmp_path / "quiet", busy=False), noise_beside(tmp_path / "noisy", busy=True)
     # Two processes share the CPU evenly; the worker also sleeps a little.
@@ -59,9 +66,11 @@ def test_a_disturbed_trial_is_repeated(tmp_path: Path) -> None:
     assert run.returncode == 0, errors
     assert "1 trial was noisier than 0.3: once more" in output
     (trial,) = lab.trials()
-    first = json.loads((trial / "attempts" / "1" / "outcome.json").read_text())
-    assert first["noise"]["score"] > 0.3
-    assert outcome_of(trial)["noise"]["score"] < first["noise"]["score"]
+    attempts = {outcome["attempt"]: outcome["noise"] for outcome in all_outcomes(trial)}
+    assert attempts[1]["foreign_cpu_percent"] > 35
+    assert len(attempts) >= 2
+    # On a machine that others use the first may still have been the quietest; whichever was, it counts.
+    assert outcome_of(trial)["noise"]["score"] == min(noise["score"] for noise in attempts.values())
 
 
 def test_attempts_are_bounded_and_going_on_honours_them(tmp_path: Path) -> None:
@@ -77,7 +86,5 @@ def test_attempts_are_bounded_and_going_on_honours_them(tmp_path: Path) -> None:
     assert len(list(trial.glob("attempts/*/outcome.json"))) == 1
     assert lab.run("good", "--max-noise", "0").returncode == 0
     assert len(list(trial.glob("attempts/*/outcome.json"))) == 2
-    scores = [
-        json.loads(path.read_text())["noise"]["score"] for path in trial.glob("attempts/*/outcome.json")
-    ]
-    assert outcome_of(trial)["noise"]["score"] <= min(scores)
+    scores = [outcome["noise"]["score"] for outcome in all_outcomes(trial)]
+    assert outcome_of(trial)["noise"]["score"] == min(scores)
