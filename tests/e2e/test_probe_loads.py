@@ -1,4 +1,7 @@
-"""Known loads measured through `rldyno trial`. Stated errors: CPU 5 % + 0.1 s, memory 5 MiB."""
+"""Known loads measured through `rldyno trial`.
+
+Stated errors: CPU 5 % + 0.1 s, memory 5 MiB, context switches 10 % + 50, runnable threads 0.3.
+"""
 
 from __future__ import annotations
 
@@ -92,3 +95,54 @@ def test_a_share_of_a_core(tmp_path: Path) -> None:
     used = sum(int(last[name]) - int(first[name]) for name in ("cpu_user_ns", "cpu_system_ns"))
     truth = share * 60 * 0.05e9 / (end - start)
     assert used / (int(last["time_ns"]) - int(first["time_ns"])) == pytest.approx(truth, abs=0.05)
+
+
+def test_context_switches(tmp_path: Path) -> None:
+    """Each nap gives the CPU up once; whatever else makes the kernel switch comes on top."""
+    naps = 1000
+    directory = make_trial(tmp_path, f"naps:{naps}")
+    assert rldyno("trial", directory).returncode == 0
+    cpu = outcome_of(directory)["cpu"]
+    assert cpu["context_switches_voluntary"] == pytest.approx(naps, rel=0.1, abs=50)
+    total = cpu["context_switches_voluntary"] + cpu["context_switches_involuntary"]
+    assert cpu["context_switches"] == total
+    seen = [int(row["context_switches"]) for row in samples_of(directory) if row["context_switches"]]
+    assert seen == sorted(seen)
+    assert 0 < seen[-1] <= total
+
+
+def test_more_threads_than_cores(tmp_path: Path) -> None:
+    directory = make_trial(tmp_path, "crowds:4")
+    assert rldyno("trial", directory).returncode == 0
+    outcome = outcome_of(directory)
+    cpu = outcome["cpu"]
+    assert cpu["threads_peak"] == 5, "four and the one that waits for them"
+    assert cpu["threads_busy_peak"] == 4
+    assert cpu["threads_runnable_peak"] == pytest.approx(4.0, abs=0.3)
+    assert cpu["oversubscribed_share"] > 0.5
+    (warning,) = outcome["warnings"]
+    assert warning.startswith("oversubscribed: ")
+    assert "threads wanted to run on 1 core" in warning
+
+
+def test_busy_children(tmp_path: Path) -> None:
+    """Two children that burn on one core are two threads that want to run."""
+    directory = make_trial(tmp_path, "spawns:1.2")
+    assert rldyno("trial", directory).returncode == 0
+    cpu = outcome_of(directory)["cpu"]
+    assert cpu["threads_busy_peak"] == 2
+    assert cpu["threads_runnable_peak"] == pytest.approx(2.0, abs=0.3)
+
+
+def test_one_thread_on_one_core_is_no_crowd_and_every_gap_has_its_reason(tmp_path: Path) -> None:
+    directory = make_trial(tmp_path, "burns:2.2")
+    assert rldyno("trial", directory).returncode == 0
+    outcome = outcome_of(directory)
+    assert outcome["cpu"]["threads_runnable_mean"] == pytest.approx(1.0, abs=0.3)
+    assert outcome["warnings"] == []
+    for name in ("memory", "cpu", "energy", "machine", "noise"):
+        block = outcome[name]
+        missing = {figure for figure, value in block.items() if value is None}
+        assert missing == set(block["reasons"]), name
+    assert outcome["gpu"] is None
+    assert outcome["reasons"]["gpu"] == "the trial runs on the CPU"

@@ -226,7 +226,7 @@ def test_oversubscription_is_half_a_thread_too_many_in_a_tenth_of_the_time() -> 
         "oversubscribed: 1.7 threads wanted to run on 1 core on average, too many in 10%"
     )
     assert oversubscription_warning(cpu_figures(watched, None, Counted(), 4, 0), 4) is None
-    assert oversubscription_warning(cpu_figures(watched, None, Counted(), 1, 12 * SECOND), 1) is None
+    assert oversubscription_warning(cpu_figures(watched, None, Counted(), 1, 11 * SECOND), 1) is None
 
 
 def test_machine_wide_means_stand_beside_the_idle_machine() -> None:

@@ -5,12 +5,14 @@ as `trial-id-part=behaviour`, where the first part found in the trial's id decid
 """
 
 import csv
+import hashlib
 import json
 import os
 import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -214,6 +216,30 @@ def spawns(records, seconds="0.5"):
         child.wait()
         records.tick()
     good(records)
+
+
+def naps(records, count="1000"):
+    """Gives up its CPU this often."""
+    for _ in range(int(count)):
+        time.sleep(0.001)
+    good(records, "0.1")
+
+
+def crowds(records, threads="4"):
+    """Threads that all want to run: hashing needs no interpreter lock."""
+    block = bytes(4 * 2**20)
+    end = time.monotonic() + 3.2
+
+    def work():
+        while time.monotonic() < end:
+            hashlib.sha256(block)
+
+    crowd = [threading.Thread(target=work) for _ in range(int(threads))]
+    for thread in crowd:
+        thread.start()
+    for thread in crowd:
+        thread.join()
+    good(records, "0.1")
 
 
 def leaves_child(records):

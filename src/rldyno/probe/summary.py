@@ -25,7 +25,7 @@ EXCESS_THREADS = 0.5
 OVERSUBSCRIBED_SHARE = 0.1
 """Share of such seconds above which the outcome warns."""
 
-_BRIEF = "training did not last from one reading to the next, a second later"
+_BRIEF = "training was too short for two readings, which are a second apart"
 UNKNOWN = "not known"
 
 
@@ -57,9 +57,15 @@ def train_start_ns(result: Json | None) -> int:
     return int((result or {}).get("train_start_ns") or 0)
 
 
+def _reading_after(since_ns: int) -> int:
+    """From when on a reading that speaks of the second before it speaks of nothing earlier than this."""
+    return since_ns + 1_000_000_000 if since_ns else 0
+
+
 def cpu_figures(
     probe: Probe, usage: resource.struct_rusage | None, counted: Counted, cores: int, since_ns: int
 ) -> Json:
+    since_ns = _reading_after(since_ns)
     why = probe.tree.reasons
     busy, runnable = probe.tracks["threads_busy"], probe.tracks["threads_runnable"]
     no_busy, no_runnable = why.get("threads_busy") or _BRIEF, why.get("threads_runnable") or _BRIEF
@@ -108,6 +114,7 @@ def oversubscription_warning(cpu: Json, cores: int) -> str | None:
 
 
 def machine_figures(probe: Probe, idle: Idle | None, since_ns: int) -> Json:
+    since_ns = _reading_after(since_ns)
     not_idle = "not measured before the trial"
     return block(
         {
