@@ -27,6 +27,7 @@ from rldyno.answers.table import (
 from rldyno.errors import Problem
 from rldyno.results import Results, load_results
 from rldyno.stats.bootstrap import Estimate
+from rldyno.stats.power import runs_to_clear
 from rldyno_rig import schema
 
 Json = dict[str, Any]
@@ -76,6 +77,17 @@ class Change:
     after: Estimate
     ratio: Estimate | None
     verdict: str
+    threshold: float
+
+    @property
+    def more_seeds(self) -> int | None:
+        """Seeds that would probably decide an undecided change; None where it is decided, or hopeless."""
+        ratio = self.ratio
+        if self.verdict != UNDECIDED or ratio is None or not ratio.low or ratio.high is None:
+            return None
+        point, bound = abs(math.log(ratio.point)), math.log1p(self.threshold)
+        reach = max(math.log(ratio.high / ratio.point), math.log(ratio.point / ratio.low))
+        return runs_to_clear(reach, abs(point - bound), ratio.n)
 
     @property
     def word(self) -> str:
@@ -215,6 +227,7 @@ def judge(
         after=new.estimate,
         ratio=ratio,
         verdict=verdict(ratio, old, new, threshold),
+        threshold=threshold,
     )
 
 
@@ -297,6 +310,26 @@ def headline(comparison: Comparison) -> str:
     return f"{words or 'nothing to compare'} (threshold {comparison.threshold * 100:g} %)"
 
 
+def seeds_words(comparison: Comparison) -> str | None:
+    """How many more seeds the undecided need; None when nothing is undecided."""
+    undecided = [change for change in comparison.changes if change.verdict == UNDECIDED]
+    if not undecided:
+        return None
+    lone = sum(change.ratio is not None and change.ratio.low is None for change in undecided)
+    if lone == len(undecided):
+        return "one seed shows no spread: run five or more in both sets"
+    known = sorted(change.more_seeds for change in undecided if change.more_seeds is not None)
+    if not known:
+        return f"too few seeds to decide {len(undecided)}, and no reasonable number of them would do"
+    half = known[(len(known) - 1) // 2]
+    words = f"too few seeds to decide {len(undecided)}: about {half} more in both sets would decide "
+    return (
+        words
+        + f"{sum(more <= half for more in known)} of them"
+        + (f", {known[-1]} more {len(known)}" if known[-1] > half else "")
+    )
+
+
 def figures(change: Change) -> tuple[str, str, str, str]:
     """(before, after, ratio, its interval) as text. The ratio is of what is measured: 2× speed is faster."""
     scale = change.metric.scale
@@ -358,6 +391,8 @@ def markdown(comparison: Comparison) -> str:
         ]
     if told:
         lines += [*table(told), ""]
+    if said := seeds_words(comparison):
+        lines += [said, ""]
     if rest:
         lines += [
             "<details><summary>unchanged and undecided</summary>",

@@ -10,7 +10,7 @@ import pytest
 
 from rldyno.answers.duels import DIFFERENT, EQUAL, UNREACHED, Scale, deciding, duels, standing
 from rldyno.stats import anytime
-from rldyno.stats.bootstrap import bootstrap
+from rldyno.stats.bootstrap import bootstrap, percentile_interval, sample
 from rldyno.stats.distributions import t_quantile
 from rldyno.stats.equivalence import ALPHA
 
@@ -96,6 +96,22 @@ def test_the_interval_at_the_end_covers_the_ratio(ratio: float) -> None:
     source, worlds = np.random.default_rng(3), 150
     courses = [course(source, {"a": 1.0, "b": ratio}, 0.05) for _ in range(worlds)]
     assert sum(found.missed for found in courses) / worlds <= ALPHA
+
+
+def test_widened_resamples_cover_the_ratio_that_seeds_were_added_for() -> None:
+    """What claims use: medians, not paired, of courses that ended because this very ratio was decided."""
+    source, worlds, hits = np.random.default_rng(8), 150, 0
+    for _ in range(worlds):
+        ended = course(source, {"a": 1.0, "b": 1.1}, 0.05)
+        draws = []
+        for name in "ab":
+            values = np.array([value for value, _ in ended.runs[name].values()])
+            found = sample(values, source)
+            assert found.draws is not None
+            draws.append(anytime.widened(found.draws, found.point, len(values)))
+        low, high = percentile_interval(draws[1] / draws[0], len(values) - 1)
+        hits += low <= 1.1 <= high
+    assert hits / worlds >= 0.95
 
 
 def test_looking_until_an_ordinary_test_pleases_errs_far_more_often() -> None:

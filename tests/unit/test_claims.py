@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from rldyno.answers.sampled import memory_growth
 from rldyno.claims.decide import ClaimVerdict, judge_claim
-from rldyno.claims.effects import HOLDS, REFUTED, UNDECIDED, verdict_of
+from rldyno.claims.effects import HOLDS, REFUTED, UNDECIDED, more_seeds, seeds_to_decide, verdict_of
 from rldyno.claims.evidence import gather
 from rldyno.claims.form import Claim, Condition, load_claims, shipped_claims
 from rldyno.cli import app
@@ -289,3 +289,41 @@ def test_command_prints_verdicts_and_json(tmp_path: Path) -> None:
     )
     assert verdict["verdict"] == "holds"
     assert verdict["checks"][0]["effect"]["runs"] == 5
+
+
+# --- too few seeds ------------------------------------------------------------------------------------------
+
+
+def test_seeds_that_would_decide_shrink_the_interval_with_their_root() -> None:
+    """[0.8, 1.6] about 1.2 on 5 runs: to clear 1.0 it must halve, which takes four times the runs."""
+    effect = Estimate(1.2, 0.8, 1.6, 5)
+    assert seeds_to_decide(effect, (1.0, None)) == 15
+    assert more_seeds(UNDECIDED, effect, (1.0, None)) == (
+        "needs about 15 more seeds: the interval reaches across the bound",
+    )
+    assert more_seeds(HOLDS, effect, (1.0, None)) == ()
+    at_the_bound = Estimate(1.0, 0.8, 1.2, 5)
+    assert "or none would do" in more_seeds(UNDECIDED, at_the_bound, (1.0, None))[0]
+
+
+def test_seeds_added_after_looks_ask_for_wider_intervals(tmp_path: Path) -> None:
+    check = {
+        "kind": "ratio",
+        "metric": "throughput",
+        "a": {"framework": "jax"},
+        "b": {"framework": "torch"},
+        "at_least": 1.0,
+    }
+    fixed = judged(tmp_path / "r", check, JAX, TORCH).checks[0].effect
+    path = tmp_path / "r" / "manifest.json"
+    rule = {"min": 5, "max": 9, "until": "resolved", "within": 0.02, "looks": [], "ended": None}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"adaptive": rule}))
+    added = judge_claim(asked(check), gather([load_results(tmp_path / "r")])).checks[0].effect
+    assert fixed is not None
+    assert added is not None
+    assert fixed.low is not None
+    assert fixed.high is not None
+    assert added.low is not None
+    assert added.high is not None
+    assert added.point == fixed.point
+    assert added.high / added.low > (fixed.high / fixed.low) ** 2

@@ -7,9 +7,20 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rldyno.answers.table import Figure
+from rldyno.answers.table import THROUGHPUT, Figure
 from rldyno.cli import app
-from rldyno.compare import BETTER, UNCHANGED, UNDECIDED, WORSE, compare_results, markdown, verdict
+from rldyno.compare import (
+    BETTER,
+    UNCHANGED,
+    UNDECIDED,
+    WORSE,
+    Change,
+    Comparison,
+    compare_results,
+    markdown,
+    seeds_words,
+    verdict,
+)
 from rldyno.errors import Problem
 from rldyno.stats.bootstrap import Estimate
 from synthetic import NUMPY, TORCH, Shape, write_results
@@ -141,3 +152,26 @@ def test_unknown_metric_and_threshold_are_problems(sets: tuple[Path, Path]) -> N
         compare_results(*sets, metrics=["speed"])
     with pytest.raises(Problem, match="above 0"):
         compare_results(*sets, threshold=0)
+
+
+def change_of(low: float | None, point: float, high: float | None, verdict: str = UNDECIDED) -> Change:
+    one = Estimate(1.0, None, None, 5)
+    ratio = Estimate(point, low, high, 5)
+    return Change("torch:eager", "DQN on CartPole-v1", THROUGHPUT, one, one, ratio, verdict, 0.05)
+
+
+def words_of(*changes: Change) -> str | None:
+    return seeds_words(Comparison(("a", "b"), (), (), changes, 0.05))
+
+
+def test_the_undecided_say_how_many_seeds_they_need() -> None:
+    """1.21 [1.0, 1.46] clears 1.05 with (ln 1.21 / ln(1.21 / 1.05))² = 1.8 times its 5 seeds."""
+    assert change_of(1.0, 1.21, 1.4641).more_seeds == 5
+    assert change_of(1.0, 1.21, 1.4641, WORSE).more_seeds is None
+    assert change_of(0.9, 1.05, 1.2).more_seeds is None
+    assert words_of(change_of(1.06, 1.2, 1.3, WORSE)) is None
+    assert words_of(change_of(None, 1.2, None)) == "one seed shows no spread: run five or more in both sets"
+    assert words_of(change_of(1.0, 1.21, 1.4641)) == (
+        "too few seeds to decide 1: about 5 more in both sets would decide 1 of them"
+    )
+    assert "no reasonable number" in str(words_of(change_of(0.9, 1.05, 1.2)))

@@ -134,3 +134,38 @@ def test_those_found_come_first(tmp_path: Path) -> None:
     results = load_results(root)
     verdicts = [finding.verdict for finding in lint(results, compare(results))]
     assert verdicts == sorted(verdicts, key=(FOUND, "unknown", CLEAR).index)
+
+
+def change_manifest(directory: Path, **values: Any) -> None:
+    path = directory / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def test_seeds_raised_after_the_fact(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", CLEAN)
+    name = "Stopping when it looks good"
+    assert findings(root)[name].verdict == CLEAR
+    change_manifest(root, amended=[{"at": "then", "changes": ["cores: 1 → 2", "seeds: 3 → 5"]}])
+    found = findings(root)[name]
+    assert found.verdict == FOUND
+    assert "seeds: 3 → 5" in found.evidence
+    assert "cores" not in found.evidence
+    rule = {"min": 5, "max": 9, "until": "resolved", "within": 0.02, "looks": [], "ended": None}
+    change_manifest(root, adaptive=rule)
+    assert findings(root)[name].verdict == CLEAR
+
+
+def test_crossings_that_cannot_run_are_named(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", CLEAN)
+    change_manifest(root, left_out=["numpy:eager on cuda: it runs on cpu only"])
+    found = findings(root)["A selective subset"]
+    assert found.verdict == CLEAR
+    assert "left out, since it cannot run: numpy:eager on cuda: it runs on cpu only" in found.evidence
+
+
+def test_trials_of_one_contestant_by_two_versions_of_its_backend(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", CLEAN)
+    change(root, "torch*s0", "facts.json", backend_sha256="another")
+    found = findings(root)["Unequal versions"]
+    assert found.verdict == FOUND
+    assert "torch:eager: two versions of the backend" in found.evidence

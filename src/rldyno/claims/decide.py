@@ -17,6 +17,7 @@ from rldyno.claims.effects import (
     Comparison,
     Part,
     concluded,
+    estimated,
     ratio_of,
     trend_of,
     verdict_of,
@@ -237,6 +238,10 @@ def clear_best(group: Sequence[Cell], more_is_better: bool) -> Cell | None:
     """The cell that beats every other, corrected for their number."""
     best = (max if more_is_better else min)(group, key=lambda cell: cell.point)
     others = [cell for cell in group if cell is not best]
+    if any(cell.adaptive for cell in group):
+        level = 1 - (1 - LEVEL) / len(others)
+        ratios = [estimated([ratio_of(best, cell, "")], level, geometric=True) for cell in others]
+        return best if all(verdict_of(ratio, (1.0, None)) != UNDECIDED for ratio in ratios) else None
     p_values = holm([welch(flat(best.values), flat(cell.values)) for cell in others])
     return best if max(p_values) <= 1 - LEVEL else None
 

@@ -12,6 +12,7 @@ from rldyno.claims.evidence import Cell, setting_words
 from rldyno.claims.form import Check
 from rldyno.claims.missing import few_seeds, unmeasured
 from rldyno.stats.bootstrap import LEVEL, Estimate, Floats
+from rldyno.stats.power import runs_to_clear
 from rldyno.stats.tasks import stratified
 
 HOLDS, REFUTED, UNDECIDED = "holds", "refuted", "undecided"
@@ -91,15 +92,35 @@ def concluded(check: Check, comparisons: Sequence[Comparison], geometric: bool =
         return CheckVerdict(check, UNDECIDED, overall, parts, (few_seeds(check.seeds, fewest),))
     if not check.everywhere:
         verdict = verdict_of(overall, check.bounds)
-        return CheckVerdict(check, verdict, overall, parts, more_seeds(verdict))
+        return CheckVerdict(check, verdict, overall, parts, more_seeds(verdict, overall, check.bounds))
     verdicts = [verdict_of(part.effect, check.bounds) for part in parts]
     verdict = REFUTED if REFUTED in verdicts else UNDECIDED if UNDECIDED in verdicts else HOLDS
     telling = next(part for part, each in zip(parts, verdicts, strict=True) if each == verdict)
-    return CheckVerdict(check, verdict, telling.effect, parts, more_seeds(verdict), telling.label)
+    missing = more_seeds(verdict, telling.effect, check.bounds)
+    return CheckVerdict(check, verdict, telling.effect, parts, missing, telling.label)
 
 
-def more_seeds(verdict: str) -> tuple[str, ...]:
-    return ("needs more seeds: the interval reaches across the bound",) if verdict == UNDECIDED else ()
+def more_seeds(verdict: str, effect: Estimate, bounds: tuple[float | None, float | None]) -> tuple[str, ...]:
+    if verdict != UNDECIDED:
+        return ()
+    across = "the interval reaches across the bound"
+    more = seeds_to_decide(effect, bounds)
+    if more is None:
+        return (f"needs many more seeds, or none would do: {across}",)
+    return (f"needs about {more} more seed{'' if more == 1 else 's'}: {across}",)
+
+
+def seeds_to_decide(effect: Estimate, bounds: tuple[float | None, float | None]) -> int | None:
+    """Seeds with which the interval, should its middle stay, would no longer reach across any bound."""
+    if effect.low is None or effect.high is None:
+        return None
+    wanted = []
+    for bound in bounds:
+        if bound is not None and effect.low < bound < effect.high:
+            end = effect.low if bound < effect.point else effect.high
+            wanted.append(runs_to_clear(abs(end - effect.point), abs(bound - effect.point), effect.n))
+    known = [more for more in wanted if more is not None]
+    return max(known) if known and len(known) == len(wanted) else None
 
 
 def estimated(comparisons: Sequence[Comparison], level: float, geometric: bool) -> Estimate:

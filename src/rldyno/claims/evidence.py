@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rldyno.answers.duels import rule_of
 from rldyno.answers.sampled import growth_of
 from rldyno.answers.table import axis_words
 from rldyno.claims.form import HYPER, Condition
 from rldyno.claims.metrics import METRICS, Measure, row_columns
 from rldyno.records import Json
 from rldyno.results import AXES, VALID, Results
+from rldyno.stats.anytime import widened
 from rldyno.stats.bootstrap import RESAMPLES, Floats, interquartile_mean
 from rldyno.stats.censored import survival_median
 
@@ -107,6 +109,8 @@ class Cell:
     draws: Floats = field(repr=False)
     """The statistic of RESAMPLES resamples."""
     trials: tuple[str, ...]
+    adaptive: bool = False
+    """Its seeds were added after looks: `draws` are as wide as that asks for."""
 
     @property
     def contestant(self) -> str:
@@ -142,7 +146,11 @@ def cells(evidence: Evidence, rows: Sequence[Json], metric: str, rng: np.random.
         index = rng.integers(0, len(values), size=(RESAMPLES, len(values)))
         trials = tuple(str(row["trial"]) for row, _, _ in runs)
         keys = dict(zip(evidence.axes, key, strict=True)) | {"execution": runs[0][0]["execution"]}
-        made.append(Cell(keys, values, statistic_of(values)(values[index]), trials))
+        draws = statistic_of(values)(values[index])
+        adaptive = any(rule_of(row["results"].manifest) is not None for row, _, _ in runs)
+        if adaptive:
+            draws = widened(draws, float(statistic_of(values)(values)), len(values))
+        made.append(Cell(keys, values, draws, trials, adaptive))
     return made
 
 

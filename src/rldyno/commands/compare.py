@@ -50,7 +50,7 @@ def print_comparison(found: Comparison, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from rldyno.compare import figures, headline, ordered
+    from rldyno.compare import figures, headline, ordered, seeds_words
 
     if found.unlike:
         console.print("Not only the results differ:", style="yellow")
@@ -71,3 +71,5 @@ def print_comparison(found: Comparison, console: Console) -> None:
     for line in found.unmatched:
         console.print(f"not compared: {line}", style="dim", markup=False)
     console.print(headline(found), style="bold")
+    if said := seeds_words(found):
+        console.print(said)

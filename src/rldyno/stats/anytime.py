@@ -16,8 +16,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from rldyno.stats.bootstrap import Floats
-from rldyno.stats.distributions import bisect
+from rldyno.stats.bootstrap import LEVEL, Floats
+from rldyno.stats.distributions import bisect, t_quantile
 from rldyno.stats.power import MOST_RUNS
 
 # Two normal priors of the typical gap, equally weighted; their variances, in variances of a single gap. The
@@ -134,6 +134,20 @@ def mean_interval(gaps: Floats, error: float) -> tuple[float, float]:
         return -math.inf, math.inf
     half = reach * float(gaps.std(ddof=1)) / math.sqrt(len(gaps))
     return float(gaps.mean()) - half, float(gaps.mean()) + half
+
+
+def widening(n: int) -> float:
+    """By how much an interval of n runs must grow to hold at any number of them; 95 %."""
+    return t_reach(n, 1 - LEVEL) / t_quantile((1 + LEVEL) / 2, n - 1) if n > 1 else math.inf
+
+
+def widened(draws: Floats, point: float, n: int) -> Floats:
+    """Resamples of a statistic of n runs, moved away from it by `widening`; positive ones as factors."""
+    by = min(widening(n), 1e3)
+    if point > 0 and (draws > 0).all():
+        with np.errstate(over="ignore"):
+            return np.asarray(point * (draws / point) ** by)
+    return np.asarray(point + by * (draws - point))
 
 
 # --- signs --------------------------------------------------------------------------------------------------

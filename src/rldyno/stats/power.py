@@ -38,6 +38,17 @@ def runs_to_show_equal(difference: float, margin: float, spread: float) -> int |
     return runs_needed(room, spread, ALPHA, power, 1)
 
 
+def runs_to_clear(reach: float, distance: float, n: int) -> int | None:
+    """Runs beyond n until an interval no longer reaches across a bound, at this distance from its point.
+
+    `reach` is how far it extends to that side; it shrinks with the root of the runs. None if > 1,000.
+    """
+    if not 0 < distance < math.inf or not math.isfinite(reach):
+        return None
+    needed = math.ceil(n * (reach / distance) ** 2)
+    return max(1, needed - n) if needed <= MOST_RUNS else None
+
+
 def runs_needed(distance: float, spread: float, alpha: float, power: float, groups: int) -> int | None:
     if distance <= 0 or math.isnan(spread):
         return None
