@@ -11,6 +11,7 @@ import pytest
 from rldyno import study_hyper
 from rldyno.errors import Problem
 from rldyno.study import Study, StudyFile, differences, load_study
+from rldyno.study_seeds import Adaptive
 from rldyno_rig.hyper import ALGORITHMS, CNN_LARGE, CNN_SMALL
 
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -379,15 +380,19 @@ def test_differences_are_spelled_out(load) -> None:
 
 def test_the_documentation_names_every_key_and_its_example_loads(tmp_path) -> None:
     text = STUDIES.with_name("docs").joinpath("studies.md").read_text(encoding="utf-8")
-    table = text.partition("## Keys")[2].partition("## Environments")[0]
-    documented = set(
-        re.findall(r"`\[?(\w+)\]?`", "\n".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE)))
-    )
-    assert documented == {*StudyFile.model_fields, "hyper"} - {"adaptive"}
+
+    def documented(section: str) -> set[str]:
+        table = text.partition(f"## {section}")[2].partition("\n## ")[0]
+        rows = "\n".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE))
+        return set(re.findall(r"`\[?(\w+)\]?`", rows))
+
+    assert documented("Keys") == {*StudyFile.model_fields, "hyper"} - {"adaptive"}
+    assert documented("Seeds") == set(Adaptive.model_fields)
     example, *parts = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    for index, tail in enumerate(["", *parts]):
+    example = example.replace('"CartPole-v1"', '"CartPole-v1", "MountainCar-v0"')
+    for index, part in enumerate(["", *parts]):
         path = tmp_path / f"{index}.toml"
-        path.write_text(example.replace('"CartPole-v1"', '"CartPole-v1", "MountainCar-v0"') + tail)
+        path.write_text(example.replace("seeds = 3\n", part) if part.startswith("seeds") else example + part)
         load_study(path, CATALOGUE)
 
 
