@@ -103,12 +103,8 @@ def answer(theme: Theme, title: str, x_title: str) -> Chart:
     """Point estimate and 95 % interval per contestant; hollow when it is not ranked."""
     base = shown(alt.Chart(alt.NamedData("rows")))
     y = rows_axis(theme, "contestant:N")
-    interval = (
-        base.transform_filter("isValid(datum.low)")
-        .mark_rule(strokeWidth=2, opacity=0.55)
-        .encode(
-            x=alt.X("low:Q", title=x_title, scale=alt.Scale(zero=True)), x2="high:Q", y=y, color=colour(theme)
-        )
+    interval = bounded(base).encode(
+        x=alt.X("start:Q", title=x_title, scale=alt.Scale(zero=True)), x2="end:Q", y=y, color=colour(theme)
     )
     point = base.mark_point(size=110, strokeWidth=2, filled=False, opacity=1).encode(
         x=alt.X("value:Q", title=x_title),
@@ -125,6 +121,15 @@ def answer(theme: Theme, title: str, x_title: str) -> Chart:
         x="value:Q", y=y, text="text:N"
     )
     return finished(alt.layer(interval, point, label), theme, title, height=alt.Step(34))
+
+
+def bounded(chart: Chart) -> Chart:
+    """Rules from `start` to `end`, the bounds of an interval; of no length where there is none."""
+    ends = {
+        end: f"isValid(datum.{column}) ? datum.{column} : datum.value"
+        for end, column in (("start", "low"), ("end", "high"))
+    }
+    return chart.transform_calculate(**ends).mark_rule(strokeWidth=2, opacity=0.55)
 
 
 def overview(theme: Theme) -> Chart:
@@ -170,11 +175,7 @@ def distance(theme: Theme) -> Chart:
     )
     x_title = "one update, times its floor"
     x = alt.X("value:Q", title=x_title, scale=alt.Scale(type="log", domainMin=1), axis=factors())
-    interval = (
-        base.transform_filter("isValid(datum.low)")
-        .mark_rule(strokeWidth=2, opacity=0.55)
-        .encode(x="low:Q", x2="high:Q")
-    )
+    interval = bounded(base).encode(x="start:Q", x2="end:Q")
     point = base.mark_point(size=110, filled=True, opacity=1).encode(
         x=x,
         shape=shape(theme),

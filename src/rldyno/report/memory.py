@@ -15,11 +15,12 @@ from rldyno.report.measures import significant
 from rldyno.typeset import Table
 
 Json = dict[str, Any]
-# Stage → the column with the resident set at its end; each adds to the one before.
+# Stage → the column with the resident set at its end; each adds to the one before. The framework's holds the
+# interpreter, the learner's the environments, the first calls compile and warm up.
 STAGES = {
-    "interpreter and framework": "memory_after_import_bytes",
-    "environments and learner": "memory_after_build_bytes",
-    "compiled and warmed up": "memory_after_first_call_bytes",
+    "framework": "memory_after_import_bytes",
+    "learner": "memory_after_build_bytes",
+    "first calls": "memory_after_first_call_bytes",
     "training": "memory_steady_bytes",
     "peak": "peak_rss_bytes",
 }
