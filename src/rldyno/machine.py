@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -218,17 +218,31 @@ def _quota_v1(group: Path) -> float | None:
 
 
 def _gpu(nvml: Any, index: int) -> dict[str, Any]:
+    """What a card or driver does not tell is None, with the reason in `reasons`."""
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
-    cuda = nvml.nvmlSystemGetCudaDriverVersion()
-    return {
-        "index": index,
-        "name": nvml.nvmlDeviceGetName(handle),
-        "memory_total_bytes": nvml.nvmlDeviceGetMemoryInfo(handle).total,
-        "compute_capability": f"{major}.{minor}",
-        "driver": nvml.nvmlSystemGetDriverVersion(),
-        "cuda_driver": f"{cuda // 1000}.{cuda % 1000 // 10}",
+    calls: dict[str, Callable[[], Any]] = {
+        "name": lambda: nvml.nvmlDeviceGetName(handle),
+        "memory_total_bytes": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total,
+        "compute_capability": lambda: "{}.{}".format(*nvml.nvmlDeviceGetCudaComputeCapability(handle)),
+        "power_limit_w": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1e3,
+        "sm_clock_max_mhz": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM),
+        "memory_clock_max_mhz": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM),
+        "driver": nvml.nvmlSystemGetDriverVersion,
+        "cuda_driver": lambda: _cuda_version(nvml.nvmlSystemGetCudaDriverVersion()),
     }
+    facts: dict[str, Any] = {"index": index}
+    reasons = {}
+    for name, call in calls.items():
+        try:
+            facts[name] = call()
+        except nvml.NVMLError as error:
+            facts[name] = None
+            reasons[name] = f"NVML: {error}"
+    return {**facts, "reasons": reasons}
+
+
+def _cuda_version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
 
 
 def _version_line(executable: str) -> str | None:

@@ -5,6 +5,8 @@ import os
 import socket
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -112,3 +114,38 @@ def test_steal_is_not_measured_where_it_is_not_counted(tmp_path: Path) -> None:
     assert cpu_ticks(tmp_path / "absent") is None
     assert steal_percent(None, CpuTicks(1, 2)) is None
     assert steal_percent(CpuTicks(1, 2), CpuTicks(1, 2)) is None
+
+
+class Gpus:
+    """As much of NVML as the facts of a GPU need."""
+
+    class NVMLError(Exception):
+        pass
+
+    NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
+
+    def __getattr__(self, name: str) -> Any:
+        answers = {
+            "nvmlDeviceGetHandleByIndex": 7,
+            "nvmlDeviceGetName": "Fake 9000",
+            "nvmlDeviceGetMemoryInfo": SimpleNamespace(total=2**30),
+            "nvmlDeviceGetCudaComputeCapability": (9, 0),
+            "nvmlDeviceGetMaxClockInfo": 1980,
+            "nvmlSystemGetDriverVersion": "580.1",
+            "nvmlSystemGetCudaDriverVersion": 12080,
+        }
+
+        def call(*_: Any) -> Any:
+            if name not in answers:
+                raise self.NVMLError("Not Supported")
+            return answers[name]
+
+        return call
+
+
+def test_facts_of_a_gpu_that_does_not_tell_everything() -> None:
+    facts = machine._gpu(Gpus(), 0)
+    assert facts["name"] == "Fake 9000"
+    assert (facts["compute_capability"], facts["cuda_driver"]) == ("9.0", "12.8")
+    assert facts["power_limit_w"] is None
+    assert facts["reasons"] == {"power_limit_w": "NVML: Not Supported"}

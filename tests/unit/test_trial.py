@@ -6,6 +6,8 @@ import json
 import os
 import resource
 import signal
+import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -151,3 +153,9 @@ def test_silence_is_broken_by_growth_and_by_touch(tmp_path: Path) -> None:
     os.utime(path, ns=(1, 1))
     assert not silence.too_long(start + 2_300_000_000)
     assert silence.too_long(start + 3_400_000_000)
+
+
+def test_a_trial_imports_nothing_heavy() -> None:
+    heavy = ("pynvml", "polars", "pydantic", "altair", "jinja2")
+    code = f"import sys, rldyno.trial; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
