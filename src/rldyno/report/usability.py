@@ -211,7 +211,13 @@ def notes(records: Records) -> Iterator[tuple[str, str]]:
                 yield name, f"no first update of {mode}: {found['reason']}"
         load = max((found.get("load_before", 0.0) for found in record["parts"].values()), default=0.0)
         if load > BUSY:
-            yield name, f"the machine was busy (load {load:.1f}): times may be too long"
+            yield name, f"the machine was busy (load {load:.1f}): times may be too long{cpu_words(record)}"
+
+
+def cpu_words(record: Json) -> str:
+    """CPU time hardly depends on what else runs."""
+    used = part(record, "start").get("import_cpu_s")
+    return "" if used is None else f"; the import used {number(used)} s of CPU time"
 
 
 def figure(value: float | None, scale: float = 1.0) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -31,6 +32,8 @@ class Ended:
     seconds: float
     out: str
     err: str
+    cpu_s: float = 0.0
+    """Of it and of the children that it waited for."""
 
 
 def start(
@@ -42,6 +45,7 @@ def start(
 ) -> Ended:
     """Run the interpreter as a trial would, on all the cores there are, and wait for its end."""
     isolation = ["-I"] if interpreter.isolated else []
+    used_before = _cpu_of_children()
     began_ns = time.perf_counter_ns()
     process = subprocess.Popen(
         [str(interpreter.path), *isolation, *arguments],
@@ -65,7 +69,8 @@ def start(
     except BaseException:
         _end(process)
         raise
-    return Ended(code, (time.perf_counter_ns() - began_ns) / 1e9, out, err)
+    seconds = (time.perf_counter_ns() - began_ns) / 1e9
+    return Ended(code, seconds, out, err, _cpu_of_children() - used_before)
 
 
 def rig(interpreter: Interpreter, chain: Toolchain, job: Json, directory: Path) -> Json:
@@ -88,6 +93,11 @@ def last_words(ended: Ended) -> str:
         return f"crashed: {signal.Signals(-ended.code).name}"
     lines = [line for line in ended.err.splitlines() if line.strip()]
     return lines[-1].strip() if lines else f"it ended with status {ended.code} and said nothing"
+
+
+def _cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -26,13 +26,17 @@ def measure_import(interpreter: Interpreter, chain: Toolchain, directory: Path) 
     bare, full = "import os; os._exit(0)", f"import os, {chain.import_name}; os._exit(0)"
     # The first import of a cold machine reads from the disk.
     _check(start(interpreter, chain, ["-c", full], directory))
-    times: dict[str, list[float]] = {bare: [], full: []}
+    runs: dict[str, list[Ended]] = {bare: [], full: []}
     for _ in range(IMPORTS):
-        for code, spent in times.items():
-            spent.append(_check(start(interpreter, chain, ["-c", code], directory)).seconds)
-    interpreter_s, import_s = (statistics.median(spent) for spent in times.values())
+        for code, ended in runs.items():
+            ended.append(_check(start(interpreter, chain, ["-c", code], directory)))
+    interpreter_s, import_s = (statistics.median(run.seconds for run in ended) for ended in runs.values())
+    interpreter_cpu_s, import_cpu_s = (
+        statistics.median(run.cpu_s for run in ended) for ended in runs.values()
+    )
     return {
         "import_s": max(0.0, import_s - interpreter_s),
+        "import_cpu_s": max(0.0, import_cpu_s - interpreter_cpu_s),
         "interpreter_s": interpreter_s,
         "processes": IMPORTS,
     }
