@@ -71,6 +71,8 @@ class Shape:
     pending: int = 0
     """How many trials, from the end of the plan, have not run."""
     sample_hz: float = 20
+    limits: bool = False
+    """Whether the machine's limits were measured."""
 
 
 def write_results(directory: Path, shape: Shape | None = None, seed: int = 0) -> Path:
@@ -104,7 +106,9 @@ def write_results(directory: Path, shape: Shape | None = None, seed: int = 0) ->
             write_trial(home, trial, by_name[trial["contestant"]], rng, shape)
     for contestant, algorithm, device in product(shape.contestants, shape.algorithms, shape.devices):
         write_certificate(directory, contestant, algorithm, device)
-    write_json(directory / "manifest.json", manifest_json(asked))
+    write_json(
+        directory / "manifest.json", manifest_json(asked) | (limits_json(shape) if shape.limits else {})
+    )
     return directory
 
 
@@ -127,6 +131,21 @@ def manifest_json(asked: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "git_revision": "0123abcd",
         "trials": [trial["trial"] for trial in asked],
     }
+
+
+def limits_json(shape: Shape) -> dict[str, Any]:
+    """A machine of 10 GFLOP/s and 5 GB/s per core."""
+    devices = [
+        {
+            "device": device,
+            "cores": cores,
+            "flops_per_s": {"float32": 1e10 * cores},
+            "copy_bytes_per_s": 5e9 * cores,
+            "transfer_bytes_per_s": None if device == "cpu" else 1e9,
+        }
+        for device, cores in product(shape.devices, shape.cores)
+    ]
+    return {"limits": {"devices": devices, "environments": []}}
 
 
 def trial_json(
@@ -276,8 +295,30 @@ def write_trial(
             "baseline_rss_bytes": int(contestant.rss_mb * 0.7e6),
             "memory": memory_json(contestant),
             "result": result,
-        },
+        }
+        | (gpu_json(train_s) if trial["device"] != "cpu" else {}),
     )
+
+
+def gpu_json(train_s: float) -> dict[str, Any]:
+    """A GPU at 180 W and a third of its time, which throttled for a tenth of it."""
+    gpu = {
+        "utilisation_percent": 35.0,
+        "memory_peak_bytes": 700_000_000,
+        "memory_source": "processes",
+        "memory_used_peak_bytes": 900_000_000,
+        "memory_reserved_bytes": 400_000_000,
+        "power_mean_w": 180.0,
+        "power_peak_w": 190.0,
+        "sm_clock_mean_mhz": 1900.0,
+        "sm_clock_min_mhz": 1700,
+        "memory_clock_min_mhz": 2600,
+        "throttle": {"power cap": 0.1},
+        "reasons": {},
+    }
+    joules = 180 * train_s
+    energy = {"cpu_joules": None, "gpu_joules": joules, "total_joules": joules, "to_threshold_joules": joules}
+    return {"gpu": gpu, "energy": energy | {"reasons": {"cpu_joules": "no counter here"}}}
 
 
 def memory_json(contestant: Contestant) -> dict[str, Any]:

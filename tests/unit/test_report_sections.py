@@ -1,0 +1,140 @@
+"""The parts of the report that appear when their data is there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rldyno.answers.table import compare
+from rldyno.report.content import Content, gather
+from rldyno.report.figures import all_tables
+from rldyno.report.hardware import not_measured
+from rldyno.report.verdicts import task_advice
+from rldyno.results import load_results
+from rldyno.typeset import Table
+from synthetic import COMPILE, NUMPY, TORCH, ZOO, Contestant, Shape, write_results
+
+JAX = ZOO[3]
+
+
+def small(**changes: object) -> Shape:
+    shape = {"contestants": [TORCH, COMPILE], "algorithms": ["ppo"], "seeds": 3, "sample_hz": 2} | changes
+    return Shape(**shape)  # type: ignore[arg-type]
+
+
+def content_of(path: Path, **changes: object) -> Content:
+    return gather(load_results(write_results(path / "r", small(**changes))))
+
+
+def table(content: Content, name: str) -> Table:
+    return next(found for found in all_tables(content) if found.name == name)
+
+
+def test_one_picture_over_all_comparisons(tmp_path: Path) -> None:
+    content = content_of(tmp_path, contestants=[NUMPY, TORCH], cores=(1, 2))
+    rows = content.run.charts["overview"]["rows"]
+    (best, other) = [row for row in rows if row["comparison"] is None]
+    assert (best["contestant"], best["value"]) == ("numpy:eager", 1.0)
+    ticks = [row["value"] for row in rows if row["contestant"] == "torch:eager" and row["comparison"]]
+    assert len(ticks) == 2
+    assert other["value"] == pytest.approx((ticks[0] * ticks[1]) ** 0.5, rel=1e-3)
+
+
+def test_one_comparison_is_its_own_picture(tmp_path: Path) -> None:
+    assert "overview" not in content_of(tmp_path).run.charts
+
+
+def test_who_overtakes_whom(tmp_path: Path) -> None:
+    found = table(content_of(tmp_path), "ppo-on-cartpole-v1--overtaking")
+    ((faster, slower, steps, updates),) = found.rows
+    assert (faster, slower) == ("torch:compile", "torch:eager")
+
+    def first(cell: str) -> float:
+        return float(cell.split()[0].replace(",", ""))
+
+    # 14.2 s of later start at 1/3100 − 1/3900 s gained per step; an update every fourth step.
+    assert first(steps) == pytest.approx(14.2 / (1 / 3100 - 1 / 3900), rel=0.5)
+    assert first(updates) == pytest.approx(first(steps) / 4, rel=0.02)
+    assert "–" in steps
+
+
+def test_memory_by_stage_adds_up_to_the_peak(tmp_path: Path) -> None:
+    content = content_of(tmp_path)
+    rows = content.comparisons[0].charts["memory-split"]["rows"]
+    torch = {row["part"]: row["mb"] for row in rows if row["contestant"] == "torch:eager"}
+    assert list(torch) == ["framework", "learner", "first calls", "training", "peak"]
+    assert torch["framework"] == pytest.approx(0.7 * 290)
+    peak = compare(content.results)[0].runs["torch:eager"].middle("peak_rss_bytes")
+    assert peak is not None
+    assert sum(torch.values()) == pytest.approx(peak / 1e6, rel=0.02)
+
+
+def test_a_leak_is_listed_first(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", small())
+    for path in root.glob("trials/torch-compile*/outcome.json"):
+        outcome = json.loads(path.read_text())
+        outcome["memory"] |= {"growth_bytes_per_s": 2e6, "growth_low": 1.5e6, "leak": True}
+        path.write_text(json.dumps(outcome))
+    first, second = table(gather(load_results(root)), "memory-growth").rows
+    assert (first[0], first[3], first[-1]) == ("torch:compile", "+2,000.0", "3 of 3 runs")
+    assert (second[0], second[-1]) == ("torch:eager", "none")
+
+
+def test_a_gpu_has_its_own_charts_and_tables(tmp_path: Path) -> None:
+    content = content_of(tmp_path, devices=("cpu", "cuda"))
+    on_cpu, on_gpu = (scope.charts for scope in content.comparisons)
+    charts = {"gpu", "gpu-memory", "power"}
+    assert not charts & on_cpu.keys()
+    assert charts <= on_gpu.keys()
+    assert charts <= content.definitions.keys()
+    gpu = table(content, "gpu-use-of-runs")
+    assert {row[1] for row in gpu.rows} == {"PPO on CartPole-v1, cuda"}
+    assert dict(zip(gpu.columns, gpu.rows[0], strict=True))["Power, W"] == "180"
+    energy = table(content, "energy-of-runs")
+    assert "CPU, J" not in energy.columns
+    assert "To threshold, J" in energy.columns
+    assert {"power-use", "energy-use", "energy-to-threshold"} <= content.tasks[0].charts.keys()
+
+
+def test_what_was_not_measured_has_a_reason(tmp_path: Path) -> None:
+    content = content_of(tmp_path)
+    assert not [found for found in all_tables(content) if found.name == "energy-of-runs"]
+    reasons = dict(not_measured(content.results, content.groups))
+    assert "CPU: Instructions per cycle" in reasons["no hardware counters here"]
+    assert "energy: Together, J" in reasons["no counter here"]
+    assert "GPU: GPU, %" in reasons["the trial runs on the CPU"]
+
+
+def test_distance_from_the_limit_only_where_limits_are_known(tmp_path: Path) -> None:
+    assert content_of(tmp_path / "without").tables["limits"] == ()
+    content = content_of(tmp_path / "with", limits=True, cores=(1, 2))
+    rows = content.comparisons[0].charts["distance"]["rows"]
+    assert [row["contestant"] for row in rows] == ["torch:compile", "torch:eager"]
+    assert 1 < rows[0]["value"] < rows[1]["value"]
+    assert "bound by" in rows[0]["text"]
+    limits = table(content, "limits")
+    assert len(limits.rows) == 4
+    assert limits.rows[0][:2] == ("torch:compile", "PPO on CartPole-v1, 1 core")
+
+
+def test_names_of_charts_are_used_once(tmp_path: Path) -> None:
+    content = content_of(tmp_path, devices=("cpu", "cuda"), limits=True)
+    kinds = [{name for scope in scopes for name in scope.charts} for scopes in scopes_by_kind(content)]
+    assert sum(map(len, kinds)) == len(set().union(*kinds))
+
+
+def scopes_by_kind(content: Content) -> list[tuple[object, ...]]:
+    return [content.comparisons, content.tasks, content.axes, (content.run,)]
+
+
+def test_advice_that_is_the_same_everywhere_is_said_once(tmp_path: Path) -> None:
+    fast = Contestant("numpy:eager", 9000, (0.05, 0.04, 0.01, 0.01))
+    shape = small(contestants=[fast, JAX], cores=(1, 2, 4), seeds=6)
+    results = load_results(write_results(tmp_path / "r", shape))
+    (advice,) = task_advice(results, compare(results))
+    (sentence,) = advice.picks
+    assert sentence.startswith("Take `numpy:eager` in all 3 settings: it learns soonest, ")
+    assert sentence.endswith("Confidence: high.")
+    assert not [turn for turn in advice.turns if "stays the choice" in turn]
