@@ -286,17 +286,20 @@ def _sample_until_end(
     silence = Silence(worker.trial_dir / schema.PROGRESS_FILE, hang_timeout_s)
     log = worker.trial_dir / schema.LOG_FILE
     next_sample = next_check = time.monotonic_ns()
+    may_have_ended = True
     while True:
         now = time.monotonic_ns()
         if now >= next_sample:
             probe.sample()
             next_sample += probe.interval_ns * (1 + (now - next_sample) // probe.interval_ns)
-        if worker.ended():
+        if may_have_ended and worker.ended():
             return Ending.from_exit(worker.exit_code)
-        if stop.set or os.getppid() != parent:
+        if stop.set:
             raise StoppedError
         if now >= next_check:
             next_check = now + _CHECK_NS
+            if os.getppid() != parent:
+                raise StoppedError
             if silence.too_long(now):
                 # faulthandler answers SIGABRT with every thread's traceback: the log shows where it hung.
                 worker.stop(signal.SIGABRT, watch)
@@ -304,7 +307,7 @@ def _sample_until_end(
             if log.stat().st_size > _LOG_LIMIT_BYTES:
                 worker.stop(signal.SIGTERM, watch)
                 return Ending("killed", f"{schema.LOG_FILE} grew beyond 64 MiB", worker.exit_code)
-        watch.wait(min((next_sample - time.monotonic_ns()) / 1e9, _LONGEST_WAIT_S))
+        may_have_ended = watch.wait(min((next_sample - time.monotonic_ns()) / 1e9, _LONGEST_WAIT_S))
 
 
 class Silence:

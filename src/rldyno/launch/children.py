@@ -58,12 +58,12 @@ class EndWatch:
             self._poll.unregister(descriptor)
             os.close(descriptor)
 
-    def wait(self, timeout_s: float) -> None:
-        """Return when one has ended or the time is up; the caller finds out which."""
+    def wait(self, timeout_s: float) -> bool:
+        """Return when one has ended or the time is up: False if none has, True if one may have."""
         if self._immediate and self._descriptors:
-            self._poll.poll(max(0.0, timeout_s) * 1000)
-        else:
-            time.sleep(max(0.0, min(timeout_s, 0.05)))
+            return bool(self._poll.poll(max(0.0, timeout_s) * 1000))
+        time.sleep(max(0.0, min(timeout_s, 0.05)))
+        return True
 
     def close(self) -> None:
         for pid in list(self._descriptors):
