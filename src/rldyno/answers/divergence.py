@@ -32,8 +32,12 @@ class Divergence:
     @property
     def words(self) -> str:
         parted = [step for step in self.steps.values() if step is not None]
+        seeds = "its only seed" if len(self.steps) == 1 else f"all {len(self.steps)} seeds"
         if not parted:
-            return f"the same {self.traced:,} actions as `{self.reference}` in all {len(self.steps)} seeds"
+            return f"the same {self.traced:,} actions as `{self.reference}` in {seeds}"
+        if len(parted) == 1:
+            where = seeds if len(self.steps) == 1 else f"1 of {len(self.steps)} seeds"
+            return f"parts from `{self.reference}` in {where}, at step {parted[0]:,}"
         middle = int(np.median(parted))
         return (
             f"parts from `{self.reference}` in {len(parted)} of {len(self.steps)} seeds, "
