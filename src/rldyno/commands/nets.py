@@ -46,7 +46,7 @@ def measure(
         str | None,
         typer.Option(
             help="Where the data lies: pageable, pinned (both: the copy is timed), resident (it is not). "
-            "Default: pageable,resident on a CPU, all three on a GPU."
+            "Default: pageable on a CPU, where nothing is copied to a device; all three on a GPU."
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Every contestant is measured once in each.")] = 5,
@@ -134,13 +134,13 @@ def _asked(
     rounds: int,
     seconds: float,
 ) -> Asked:
-    from rldyno.nets.work import COPIES, Asked, net_named
+    from rldyno.nets.work import COPIES, PAGEABLE, Asked, net_named
     from rldyno.toolchains.contestants import chosen_contestants
     from rldyno_rig.hyper import LEARNERS
 
     device = _one_of("--device", device, ("cpu", "cuda"))
     dtypes = ("float32", "float64") if device == "cpu" else ("float32", "float64", "tf32")
-    given = _listed(copies) if copies else ["pageable", *(["pinned"] if device == "cuda" else []), "resident"]
+    given = _listed(copies) if copies else list(COPIES) if device == "cuda" else [PAGEABLE]
     return Asked(
         contestants=tuple(chosen_contestants([] if contestants == "all" else _listed(contestants), device)),
         nets=tuple(net_named(name) for name in _listed(networks)),
