@@ -229,6 +229,14 @@ def test_an_agents_network_is_not_held_against_the_paper():
     assert len(tables.kinds_beside_paper(record, figures(record))) == 1
 
 
+def test_one_reason_is_told_once():
+    figure = {**SMALL_ACT._asdict(), "rounds": [], "error": "no device memory"}
+    record = record_of({**figure, "contestant": "a:b"}, {**figure, "contestant": "c:d", "measure": UPDATE})
+    assert tables.errors(record) == [
+        "Not measured: act pageable, update pageable of a:b, c:d: no device memory"
+    ]
+
+
 def test_show_prints_and_writes_the_tables(tmp_path: Path):
     other = Kind("mlp64", UPDATE, 32, PAGEABLE)
     record = record_of(made("jax:jit", [10_000_000] * 3, SMALL_ACT), made("jax:jit", [5_000] * 3, other))

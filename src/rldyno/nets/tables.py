@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rldyno.answers.numbers import factor, number, span
-from rldyno.nets.figures import Figure, Kind
+from rldyno.nets.figures import Figure
 from rldyno.nets.work import ACT, CLASSIFIER, PAGEABLE, PAPER_CALLS, PAPER_ROWS, PINNED, UPDATE
 from rldyno.stats.bootstrap import Estimate
 from rldyno.typeset import Table
@@ -138,13 +138,11 @@ def kinds_beside_paper(record: Json, found: Sequence[Figure]) -> list[Figure]:
 
 def errors(record: Json) -> list[str]:
     """What could not be measured and why, one line per reason."""
-    lines: dict[tuple[str, str], list[Kind]] = defaultdict(list)
+    kinds: dict[str, dict[str, None]] = defaultdict(dict)
+    contestants: dict[str, dict[str, None]] = defaultdict(dict)
     for measured in record["measurements"]:
-        if measured["error"] is not None:
-            kind = Kind(measured["net"], measured["measure"], measured["rows"], measured["data"])
-            lines[measured["contestant"], measured["error"]].append(kind)
-    return [
-        f"{contestant}: not measured: {error}"
-        f" ({', '.join(dict.fromkeys(f'{kind.measure} {kind.data}' for kind in kinds))})"
-        for (contestant, error), kinds in lines.items()
-    ]
+        why = measured["error"]
+        if why is not None:
+            kinds[why][f"{measured['measure']} {measured['data']}"] = None
+            contestants[why][measured["contestant"]] = None
+    return [f"Not measured: {', '.join(kinds[why])} of {', '.join(contestants[why])}: {why}" for why in kinds]
