@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from numpy.typing import NDArray
 from rldyno.answers.duels import rule_of
 from rldyno.answers.sampled import growth_of
 from rldyno.answers.table import axis_words
+from rldyno.claims import nets
 from rldyno.claims.form import HYPER, Condition
 from rldyno.claims.metrics import METRICS, Measure, row_columns
-from rldyno.records import Json
-from rldyno.results import AXES, VALID, Results
+from rldyno.records import MANIFEST_FILE, Json
+from rldyno.results import AXES, VALID, Results, load_results
 from rldyno.stats.anytime import widened
 from rldyno.stats.bootstrap import RESAMPLES, Floats, interquartile_mean
 from rldyno.stats.censored import survival_median
@@ -65,14 +67,16 @@ class Evidence:
         return found
 
 
-def gather(several: Sequence[Results]) -> Evidence:
-    """Runs of several results directories; their operating systems stay apart."""
+def gather(several: Sequence[Results], timed: Sequence[Json] = ()) -> Evidence:
+    """Runs of several results directories, and records of networks timed alone (`timed`).
+
+    Their operating systems stay apart.
+    """
     rows: list[Json] = []
     uncertified: set[tuple[str, str]] = set()
     axes = dict.fromkeys(("framework", "mode", "system", *AXES))
     for results in several:
-        machine = results.manifest.get("machine") or {}
-        system = machine.get("os") or machine.get("system") or "unknown"
+        system, adaptive = system_of(results.manifest), rule_of(results.manifest) is not None
         axes |= dict.fromkeys(results.axes)
         for row in results.trials.iter_rows(named=True):
             if row["status"] != "done":
@@ -89,10 +93,33 @@ def gather(several: Sequence[Results]) -> Evidence:
                     "system": system,
                     "network": "cnn" if values.get("convolutions") else "mlp",
                     "results": results,
+                    "adaptive": adaptive,
                 }
             )
-    gpus = any((results.manifest.get("machine") or {}).get("gpus") for results in several)
+    for record in timed:
+        axes |= dict.fromkeys(nets.NETS_AXES)
+        uncertified |= nets.unproven(record)
+        rows += nets.rounds(record, system_of(record))
+    sources = [*(results.manifest for results in several), *timed]
+    gpus = any((source.get("machine") or {}).get("gpus") for source in sources)
     return Evidence(tuple(rows), frozenset(uncertified), tuple(axes), bool(gpus))
+
+
+def gather_in(directories: Iterable[Path]) -> Evidence:
+    """All that lies in some directories: results, networks timed alone, or both."""
+    several, timed = [], []
+    for directory in directories:
+        record = nets.read_nets(directory)
+        if record is not None:
+            timed.append(record)
+        if record is None or (directory / MANIFEST_FILE).exists():
+            several.append(load_results(directory))
+    return gather(several, timed)
+
+
+def system_of(source: Json) -> str:
+    machine = source.get("machine") or {}
+    return str(machine.get("os") or machine.get("system") or "unknown")
 
 
 def plain(value: Any) -> Any:
@@ -147,7 +174,7 @@ def cells(evidence: Evidence, rows: Sequence[Json], metric: str, rng: np.random.
         trials = tuple(str(row["trial"]) for row, _, _ in runs)
         keys = dict(zip(evidence.axes, key, strict=True)) | {"execution": runs[0][0]["execution"]}
         draws = statistic_of(values)(values[index])
-        adaptive = any(rule_of(row["results"].manifest) is not None for row, _, _ in runs)
+        adaptive = any(row.get("adaptive") for row, _, _ in runs)
         if adaptive:
             draws = widened(draws, float(statistic_of(values)(values)), len(values))
         made.append(Cell(keys, values, draws, trials, adaptive))
@@ -157,6 +184,8 @@ def cells(evidence: Evidence, rows: Sequence[Json], metric: str, rng: np.random.
 def figure(row: Json, measure: Measure) -> tuple[float, bool] | None:
     """The run's value and whether it was reached; where it was not, the end of the watch."""
     if measure.column is None:
+        if "results" not in row:
+            return None
         value = growth_of(row["results"], row["trial"], row.get("startup_s") or 0.0)
         return None if value is None else (value, True)
     if measure.ends is not None and row.get("threshold_reached") is False:

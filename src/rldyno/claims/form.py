@@ -31,6 +31,9 @@ KEYS = (
     "dtype",
     "division",
     "system",
+    "net",
+    "rows",
+    "data",
 )
 HYPER = "hyper."
 FIX = "correct the file; docs/answers.md explains the form of a claim"

@@ -38,6 +38,13 @@ METRICS: dict[str, Measure] = {
     "throughput": Measure("speed", "steps_per_s", "steps/s", more_is_better=True),
     "step_time": Measure("training time per step", "step_s", "µs", 1e6),
     "update_rate": Measure("updates per second", "updates_per_s", "1/s", more_is_better=True),
+    "act_rate": Measure(
+        "inference calls per second",
+        "acts_per_s",
+        "1/s",
+        more_is_better=True,
+        absent="needs networks timed alone: rldyno nets -o DIR",
+    ),
     "wall": Measure("time of the whole run", "wall_s", "s"),
     "startup": Measure("start-up", "startup_s", "s"),
     "cpu": Measure("CPU use", "cpu_percent", "% of a core"),
@@ -52,10 +59,14 @@ METRICS: dict[str, Measure] = {
 }
 
 
+def execution_of(mode: str) -> str:
+    return "eager" if mode == "eager" else "lazy"
+
+
 def row_columns(row: Json) -> Json:
     """Columns that follow from others: what a mode does, the network's kind, seconds per step."""
     rate = row.get("steps_per_s")
     return {
-        "execution": "eager" if row["mode"] == "eager" else "lazy",
+        "execution": execution_of(row["mode"]),
         "step_s": 1 / rate if rate else None,
     }

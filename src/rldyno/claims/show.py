@@ -58,7 +58,8 @@ def effect_line(check: CheckVerdict) -> str:
     what = METRICS[check.check.metric].words + label
     trials = len({trial for part in check.parts for trial in part.trials})
     words = effect_words(check.effect, check.check)
-    return f"{what}: {words}; claimed {claimed(check.check)}; {trials} trials"
+    claim = "" if check.check.kind == "depends" else f"claimed {claimed(check.check)}; "
+    return f"{what}: {words}; {claim}{trials} trials"
 
 
 def effect_words(effect: Estimate, check: Check) -> str:
@@ -79,7 +80,7 @@ def scale_of(check: Check) -> tuple[float, str]:
     """Factors for comparisons, percent for shares, the metric's unit for values."""
     if check.kind == "share":
         return 100.0, " %"
-    if check.kind == "value":
+    if check.kind in ("value", "depends"):
         measure = METRICS[check.metric]
         return measure.scale, f" {measure.unit}" if measure.unit not in ("", "×") else measure.unit
     return 1.0, "×"

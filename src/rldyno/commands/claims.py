@@ -11,7 +11,8 @@ import typer
 
 def claims(
     directories: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Results directories; several machines may speak.")
+        list[Path],
+        typer.Argument(metavar="DIR...", help="Directories of results or of `rldyno nets`."),
     ],
     file: Annotated[
         list[Path] | None,
@@ -24,13 +25,12 @@ def claims(
 
     from rldyno.claims.decide import as_json as verdict_json
     from rldyno.claims.decide import judge
-    from rldyno.claims.evidence import gather
+    from rldyno.claims.evidence import gather_in
     from rldyno.claims.form import load_claims, shipped_claims
     from rldyno.claims.show import print_verdicts
-    from rldyno.results import load_results
 
     stated = [claim for path in file for claim in load_claims(path)] if file else shipped_claims()
-    found = judge(stated, gather([load_results(directory) for directory in directories]))
+    found = judge(stated, gather_in(directories))
     if as_json:
         print(json.dumps([verdict_json(verdict) for verdict in found], indent=2, ensure_ascii=False))
     else:

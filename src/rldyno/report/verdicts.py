@@ -15,6 +15,7 @@ from rldyno.answers.table import SEED, Group
 from rldyno.claims.decide import judge
 from rldyno.claims.evidence import gather
 from rldyno.claims.form import shipped_claims
+from rldyno.claims.nets import read_nets
 from rldyno.claims.show import lines
 from rldyno.report.measures import tasks
 from rldyno.results import Results
@@ -107,6 +108,8 @@ def overtakings_words(group: Group) -> str | None:
 
 def judged_claims(results: Results) -> list[JudgedClaim]:
     """The shipped claims that these results can say something about, then the others."""
+    record = read_nets(results.directory)
+    timed = [] if record is None else [record]
     found = [
         JudgedClaim(
             id=item.claim.id,
@@ -115,6 +118,6 @@ def judged_claims(results: Results) -> list[JudgedClaim]:
             verdict=item.verdict,
             reasons=tuple(lines(item)),
         )
-        for item in judge(shipped_claims(), gather([results]))
+        for item in judge(shipped_claims(), gather([results], timed))
     ]
     return sorted(found, key=lambda claim: claim.verdict == "undecided")
