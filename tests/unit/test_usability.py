@@ -385,3 +385,28 @@ def test_reports_need_no_toolchains_for_it() -> None:
 
     code = "import sys, rldyno.usability.store; sys.exit('rldyno.toolchains' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_the_report_has_the_section_when_it_is_known_and_escapes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rldyno.report.content import gather
+    from rldyno.report.write import render
+    from rldyno.results import load_results
+    from synthetic import ZOO, Shape, write_results
+
+    monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path / "cache"))
+    home = write_results(tmp_path / "results", Shape(contestants=ZOO[:1], seeds=1))
+    framework = ZOO[0].name.partition(":")[0]
+    assert gather(load_results(home)).tables["usability"] == ()
+    refused = mistakes.classify(
+        "shape",
+        Ended(1, 0.1, "", "Traceback (most recent call last):\nValueError: <script>3 is not 4</script>"),
+        [],
+    )
+    found = record(mistakes=dict.fromkeys(mistakes.SIDES, refused))
+    store.write(home / store.FILE, {"schema": store.SCHEMA, "frameworks": {framework: found}})
+    page = render(load_results(home))
+    assert 'href="#usability"' in page
+    assert "&lt;script&gt;3 is not 4&lt;/script&gt;" in page
+    assert "<script>3 is not 4" not in page
