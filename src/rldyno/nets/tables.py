@@ -105,7 +105,9 @@ def judged(figure: Figure) -> tuple[str, str, str]:
     """Ratio to the fastest, multiple of the limit, GPU utilisation."""
     bounds = span(figure.ratio)
     ratio = (
-        "1 (fastest)" if figure.fastest else factor(figure.ratio.point) + (f" ({bounds})" if bounds else "")
+        "1 (fastest)"
+        if figure.fastest
+        else f"{number(figure.ratio.point)}×" + (f" ({bounds})" if bounds else "")
     )
     limit = NONE if figure.multiple is None else factor(figure.multiple)
     return ratio, limit, NONE if figure.gpu_percent is None else f"{figure.gpu_percent:.0f}"
