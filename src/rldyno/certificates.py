@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 NETWORKS = ("mlp", "cnn")
 DTYPES = ("float64", "float32")
+GPU_DTYPES = (*DTYPES, "tf32")
+"""On a GPU it is also shown, not judged, what TensorFloat-32 costs."""
 # A cold compiler may take minutes for one network, and one job proves up to eight of them.
 TIMEOUT_S = 3600.0
 
@@ -190,7 +192,7 @@ class _ProofJob:
             "framework": first.framework,
             "mode": first.mode,
             "device": first.device,
-            "dtypes": DTYPES,
+            "dtypes": DTYPES if first.device == "cpu" else GPU_DTYPES,
             "subjects": [[subject.algorithm, subject.network] for subject in wanted],
         }
         records.write_json(self.directory / "job.json", job)

@@ -121,7 +121,7 @@ class StudyFile(_Frozen):
     adaptive: Annotated[Adaptive | None, BeforeValidator(adaptive_part)] = Field(
         None, validation_alias="seeds"
     )
-    dtype: Literal["float32", "float64"] = "float32"
+    dtype: Literal["float32", "float64", "tf32"] = "float32"
     division: Literal["closed", "open"] = "closed"
     order_seed: Seed = 0
     tensorboard: bool = False
@@ -182,6 +182,8 @@ def load_study(path: Path | str, catalogue: Catalogue | None = None) -> Study:
         study_hyper.read(source, hyper_table, (), ())
         raise source.problem(FIX)
     _check_budget(source, file.budget)
+    if file.dtype == "tf32" and "cpu" in file.devices:
+        source.mistake(("dtype",), 'tf32 is a precision of GPUs: give `devices = ["cuda"]`, or float32')
     placements, left_out = place(source, file.contestants, file.devices, file.workers, catalogue)
     tasks = study_hyper.read(source, hyper_table, file.algorithms, file.environments)
     _check_size(source, file, tasks, len(placements))

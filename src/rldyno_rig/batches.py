@@ -56,7 +56,19 @@ class PpoBatch(NamedTuple):
     """Of the observation, under the critic that collected it."""
 
 
-BATCHES: Dict[str, Type[tuple]] = {"dqn": DqnBatch, "rainbow": RainbowBatch, "a2c": A2cBatch, "ppo": PpoBatch}
+class ClassifierBatch(NamedTuple):
+    obs: np.ndarray
+    action: np.ndarray
+    """The label."""
+
+
+BATCHES: Dict[str, Type[tuple]] = {
+    "dqn": DqnBatch,
+    "rainbow": RainbowBatch,
+    "a2c": A2cBatch,
+    "ppo": PpoBatch,
+    "classifier": ClassifierBatch,
+}
 
 
 def size(spec: Spec) -> int:
@@ -72,12 +84,14 @@ def size(spec: Spec) -> int:
 def synthetic(spec: Spec, rng: np.random.Generator, dtype: str, index_dtype: str, rows: int) -> tuple:
     """A batch of plausible numbers: for warming up, for proofs, and for timing updates alone."""
     network = spec.network
-    obs, next_obs = (observations(network, rng, rows) for _ in range(2))
+    obs = observations(network, rng, rows)
     action = rng.integers(0, network.actions, rows).astype(index_dtype)
+    if spec.algorithm == "classifier":
+        return ClassifierBatch(obs, action)
     floats = [rng.standard_normal(rows).astype(dtype) for _ in range(4)]
     if spec.algorithm in ("dqn", "rainbow"):
         discount = (spec.hyper.gamma * (rng.random(rows) > 0.1)).astype(dtype)
-        batch = (obs, action, floats[0], discount, next_obs)
+        batch = (obs, action, floats[0], discount, observations(network, rng, rows))
         if spec.algorithm == "dqn":
             return DqnBatch(*batch)
         noise = factorised(rng, (3, noise_size(network)), np.dtype(dtype))

@@ -143,9 +143,23 @@ class Ppo(ActorCritic):
     """Clip the value's change by clip_range too."""
 
 
-Hyper = Union[Dqn, Rainbow, A2c, Ppo]
+@dataclass(frozen=True)
+class Classifier:
+    """No agent: a network that learns labels by plain gradient descent, to time networks alone."""
+
+    learning_rate: float = 1e-3
+    convolutions: Convolutions = ()
+    hidden: Tuple[int, ...] = (512,)
+    activation: str = "relu"
+    max_grad_norm: float = 0.0
+    clip_eps: float = 1e-6
+
+
+Hyper = Union[Dqn, Rainbow, A2c, Ppo, Classifier]
 
 ALGORITHMS: Dict[str, Type[Any]] = {"dqn": Dqn, "rainbow": Rainbow, "a2c": A2c, "ppo": Ppo}
+# Everything a backend can compute.
+LEARNERS: Dict[str, Type[Any]] = {**ALGORITHMS, "classifier": Classifier}
 
 # Values tuned on numpy:eager to solve the task (docs/learning.md has the evidence).
 TUNED: Dict[Tuple[str, str], Dict[str, Any]] = {
@@ -237,7 +251,7 @@ def to_json(hyper: Hyper) -> Dict[str, Any]:
 
 def from_json(algorithm: str, values: Mapping[str, Any]) -> Hyper:
     """Rebuild from JSON, whose lists become tuples again; a missing or unknown field is an error."""
-    return ALGORITHMS[algorithm](**{name: _tuples(value) for name, value in values.items()})
+    return LEARNERS[algorithm](**{name: _tuples(value) for name, value in values.items()})
 
 
 def _tuples(value: Any) -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
-from typing import Dict, Iterable
+from typing import Dict, Iterable, List
 
 HERE = Path(__file__).resolve().parent
 # What defines "right": a proof made against other code than this proves nothing.
@@ -12,14 +13,20 @@ REFERENCE = ("reference", "proof", "spec.py", "batches.py")
 
 
 def hashes(backend_file: str) -> Dict[str, str]:
-    """SHA-256 of the backend, of the reference, and of all the shared code of the rig."""
+    """SHA-256 of the backend with what it imports beside it, of the reference, of the rig's shared code."""
     everything = [path for path in sources(HERE) if path.parent.name != "backends"]
     reference = [path for name in REFERENCE for path in sources(HERE / name)]
     return {
-        "backend_sha256": digest([Path(backend_file)]),
+        "backend_sha256": digest(backend_files(Path(backend_file))),
         "reference_sha256": digest(reference),
         "rig_sha256": digest(everything),
     }
+
+
+def backend_files(path: Path) -> List[Path]:
+    """The backend and the files of its folder that it imports."""
+    beside = re.findall(r"^from rldyno_rig\.backends\.(\w+) import", path.read_text("utf-8"), re.M)
+    return [path, *(path.with_name(name + ".py") for name in sorted(set(beside)))]
 
 
 def sources(root: Path) -> Iterable[Path]:

@@ -20,7 +20,7 @@ def run(arguments: List[str], started_ns: int) -> int:
     if job == "time":
         from rldyno_rig.timing import serve
 
-        return serve(directory)
+        return serve(directory, started_ns)
     if job == "limits":
         from rldyno_rig.limits import find
 

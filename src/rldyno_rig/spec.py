@@ -12,6 +12,9 @@ from rldyno_rig.hyper import Convolutions, Hyper
 
 Params = Dict[str, np.ndarray]
 
+# How the numbers of a precision are stored. tf32: products on a GPU round their float32 factors to 10 bits.
+STORED = {"float64": "float64", "float32": "float32", "tf32": "float32"}
+
 
 @dataclass(frozen=True)
 class Network:
@@ -19,7 +22,7 @@ class Network:
 
     observation_shape: Tuple[int, ...]
     observation_dtype: str
-    """float32 for vectors; uint8 for images, divided by 255 on the device."""
+    """float32, or uint8 for images that are divided by 255 on the device."""
     actions: int
     convolutions: Convolutions
     hidden: Tuple[int, ...]
@@ -56,6 +59,11 @@ class Spec:
     algorithm: str
     network: Network
     hyper: Hyper
+
+    @property
+    def optimiser(self) -> str:
+        """adam or sgd (p ← p − lr · g; its moments stay zero)."""
+        return "sgd" if self.algorithm == "classifier" else "adam"
 
 
 def complete(

@@ -1,88 +1,213 @@
-"""The `time` job: how long one act and one update take, on demand.
+"""The `time` job: how long acting and updating take, on demand.
 
-The process builds and warms up its learner, says `ready`, and then measures once for every line it reads, so
-that contestants that are all ready can be measured in turn: drift of the machine meets them all alike.
+The process builds and warms up its learner, says that it is ready, and then measures once for every line it
+reads, so that contestants that are all ready can be measured in turn: drift of the machine meets them all
+alike. Requests and answers are JSON, one a line.
+
+How a call is fed (`data`):
+- pageable: ordinary host arrays, put and used in turn, as the training loops do it;
+- pinned: host arrays in page-locked memory, the next batch put before the current one is used, as a loader
+  or a second group of environments does it; GPUs only;
+- resident: the batch is on the device already.
+An act blocks until its actions are on the host. Updates follow one another without reading their losses; the
+device is drained before the clock is read.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-import statistics
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Tuple
 
 import numpy as np
 
-from rldyno_rig import batches, hyper
+from rldyno_rig import batches, hyper, identity
 from rldyno_rig.parts.streams import streams
-from rldyno_rig.spec import complete, draw_params
+from rldyno_rig.spec import STORED, complete, draw_params
 
 JOB_FILE = "time.json"
 VARIED = 8
+"""Different batches, so that no cache of a processor makes up the answer."""
+CHUNK_NS = 20_000_000
+"""Updates are clocked in runs of at least this long; the device is drained after each."""
+WARM_UP_CALLS = 4
+"""More than a backend has places for a batch, each of which may need to be captured."""
 
 
-def serve(directory: Path) -> int:
+def serve(directory: Path, started_ns: int) -> int:
     """Reads time.json: framework, mode, device, dtype, algorithm, hyper, observation, actions, rows."""
     job = json.loads((directory / JOB_FILE).read_text(encoding="utf-8"))
     # What frameworks print must not get between the answers.
     answers, sys.stdout = sys.stdout, sys.stderr
-    measures = prepare(job)
-    for measure in measures.values():
-        measure(3)
-    print("ready", file=answers, flush=True)
+
+    def answer(value: Dict[str, Any]) -> None:
+        print(json.dumps(value), file=answers, flush=True)
+
+    bench = Bench(job, started_ns)
+    bench.warm_up()
+    answer({"ready": True, "facts": bench.facts(), "startup_ns": bench.startup_ns})
     for line in sys.stdin:
-        seconds = float(line)
-        times = {name: measured(measure, seconds / len(measures)) for name, measure in measures.items()}
-        print(json.dumps(times), file=answers, flush=True)
+        request = json.loads(line)
+        try:
+            answer(bench.measure(request["measure"], request["rows"], request["data"], request["seconds"]))
+        except Exception as error:
+            answer({"error": "{}: {}".format(type(error).__name__, str(error).strip().split("\n")[0])})
     return 0
 
 
-def prepare(job: Dict[str, Any]) -> Dict[str, Callable[[int], List[int]]]:
-    """Functions that act or update so many times and return the nanoseconds of each call.
+class Bench:
+    def __init__(self, job: Dict[str, Any], started_ns: int) -> None:
+        self.job = job
+        self.startup_ns: Dict[str, int] = {}
+        self._last = started_ns
+        self.backend = importlib.import_module("rldyno_rig.backends." + job["framework"] + "_")
+        self._mark("import")
+        self.values = hyper.from_json(job["algorithm"], job["hyper"])
+        observation = tuple(job["observation"])
+        self.spec = complete(
+            job["algorithm"], self.values, observation, job["observation_dtype"], job["actions"]
+        )
+        params = draw_params(self.spec, streams(0).weights)
+        self.learner = self.backend.make(self.spec, params, job["mode"], job["device"], job["dtype"])
+        self._mark("build")
+        self.rng = np.random.default_rng(0)
+        self.fed: Dict[Tuple[str, int, str], List[tuple]] = {}
 
-    An update is timed from host arrays to the loss on the host; an act from observations to actions.
-    """
-    backend = importlib.import_module("rldyno_rig.backends." + job["framework"] + "_")
-    values = hyper.from_json(job["algorithm"], job["hyper"])
-    spec = complete(
-        job["algorithm"], values, tuple(job["observation"]), job["observation_dtype"], job["actions"]
-    )
-    random = streams(0)
-    learner = backend.make(spec, draw_params(spec, random.weights), job["mode"], job["device"], job["dtype"])
-    rng = np.random.default_rng(0)
-    acting = [batches.acting(spec, rng, job["dtype"], job["act_rows"]) for _ in range(VARIED)]
-    updating = [
-        batches.synthetic(spec, rng, job["dtype"], backend.INDEX_DTYPE, job["update_rows"])
-        for _ in range(VARIED)
-    ]
+    def warm_up(self) -> None:
+        """First calls of everything that may be asked for, on throw-away data."""
+        for measure, rows_of in (("act", "act_rows"), ("update", "update_rows")):
+            for rows in self.job[rows_of]:
+                self._clock(measure, rows, "pageable", WARM_UP_CALLS)
+        self._mark("first_call")
 
-    def act(times: int) -> List[int]:
-        return clocked(times, lambda i: learner.act(*learner.put(*acting[i % VARIED])), learner.drain)
+    def measure(self, measure: str, rows: int, data: str, seconds: float) -> Dict[str, Any]:
+        pilot = self._clock(measure, rows, data, VARIED)
+        per_call = max(1, int(np.median(pilot)))
+        calls = max(VARIED, int(seconds * 1e9 / per_call))
+        spent = np.array(self._clock(measure, rows, data, calls))
+        p10, median, p90 = (int(value) for value in np.percentile(spent, (10, 50, 90)))
+        return {
+            "calls": calls,
+            "wall_ns": int(spent.sum()),
+            "median_ns": median,
+            "p10_ns": p10,
+            "p90_ns": p90,
+        }
 
-    def update(times: int) -> List[int]:
-        def once(i: int) -> None:
-            learner.read(learner.update(learner.put(*updating[i % VARIED]), values.learning_rate))
+    def facts(self) -> Dict[str, Any]:
+        described = self.backend.facts()
+        return {
+            "versions": described.pop("versions"),
+            "backend": described,
+            **identity.hashes(self.backend.__file__),
+        }
 
-        return clocked(times, once, learner.drain)
+    def _clock(self, measure: str, rows: int, data: str, calls: int) -> List[int]:
+        """Nanoseconds of each call; of updates the mean of their run: they return before they are done."""
+        feed = self._feed(measure, rows, data)
+        if measure == "act":
+            return clocked_each(calls, feed, lambda batch: self.learner.act(*batch), self.learner.drain)
+        rate = self.values.learning_rate
+        return clocked_runs(calls, feed, lambda batch: self.learner.update(batch, rate), self.learner.drain)
 
-    return {"act_us": act, "update_us": update}
+    def _feed(self, measure: str, rows: int, data: str) -> Callable[[int], Callable[[], tuple]]:
+        """A function that starts a feed of so many batches; the feed hands out the next one, placed."""
+        learner, given = self.learner, self._batches(measure, rows, data)
+        if data == "pageable":
+            return lambda calls: in_turn(learner.put, given)
+        if data == "pinned":
+            return lambda calls: ahead(learner.put, given)
+        # One place on the device, whatever the memory behind it: stages reuse their places.
+        placed = learner.put(*given[0])
+        return lambda calls: lambda: placed
+
+    def _batches(self, measure: str, rows: int, data: str) -> List[tuple]:
+        key = measure, rows, data
+        if key not in self.fed:
+            if data == "pinned" and not hasattr(self.learner, "host"):
+                raise ValueError("this contestant has no page-locked memory to be fed from")
+            if data != "pageable" and self.job["device"] == "cpu":
+                raise ValueError("no device memory: on a CPU nothing is copied to a device")
+            made = [self._synthetic(measure, rows) for _ in range(VARIED)]
+            self.fed[key] = [self.learner.host(*batch) for batch in made] if data == "pinned" else made
+        return self.fed[key]
+
+    def _synthetic(self, measure: str, rows: int) -> tuple:
+        dtype = STORED[self.job["dtype"]]
+        if measure == "act":
+            return batches.acting(self.spec, self.rng, dtype, rows)
+        return batches.synthetic(self.spec, self.rng, dtype, self.backend.INDEX_DTYPE, rows)
+
+    def _mark(self, name: str) -> None:
+        now = time.perf_counter_ns()
+        self.startup_ns[name] = now - self._last
+        self._last = now
 
 
-def clocked(times: int, once: Callable[[int], Any], drain: Callable[[], None]) -> List[int]:
-    spent = []
+def in_turn(put: Callable[..., tuple], given: List[tuple]) -> Callable[[], tuple]:
+    turn = 0
+
+    def fetch() -> tuple:
+        nonlocal turn
+        turn = (turn + 1) % len(given)
+        return put(*given[turn])
+
+    return fetch
+
+
+def ahead(put: Callable[..., tuple], given: List[tuple]) -> Callable[[], tuple]:
+    """One batch is always on its way."""
+    put_next = in_turn(put, given)
+    coming = put_next()
+
+    def fetch() -> tuple:
+        nonlocal coming
+        here, coming = coming, put_next()
+        return here
+
+    return fetch
+
+
+def clocked_each(
+    calls: int,
+    feed: Callable[[int], Callable[[], tuple]],
+    use: Callable[[tuple], Any],
+    drain: Callable[[], None],
+) -> List[int]:
+    tick, spent = time.perf_counter_ns, []
+    fetch = feed(calls)
     drain()
-    for i in range(times):
-        started = time.perf_counter_ns()
-        once(i)
-        spent.append(time.perf_counter_ns() - started)
-    drain()
+    last = tick()
+    for _ in range(calls):
+        use(fetch())
+        now = tick()
+        spent.append(now - last)
+        last = now
     return spent
 
 
-def measured(measure: Callable[[int], List[int]], seconds: float) -> float:
-    """Median microseconds of as many calls as fit."""
-    pilot = statistics.median(measure(5))
-    return statistics.median(measure(max(5, int(seconds * 1e9 / pilot)))) / 1e3
+def clocked_runs(
+    calls: int,
+    feed: Callable[[int], Callable[[], tuple]],
+    use: Callable[[tuple], Any],
+    drain: Callable[[], None],
+) -> List[int]:
+    """Runs of a tenth of the calls, or longer ones where those would be over too soon."""
+    fetch = feed(calls)
+    drain()
+    spent: List[int] = []
+    size = max(1, calls // 10)
+    while len(spent) < calls:
+        size = min(size, calls - len(spent))
+        started = time.perf_counter_ns()
+        for _ in range(size):
+            use(fetch())
+        drain()
+        elapsed = time.perf_counter_ns() - started
+        spent.extend([elapsed // size] * size)
+        if elapsed < CHUNK_NS:
+            size = max(size, int(size * CHUNK_NS / max(elapsed, 1)))
+    return spent

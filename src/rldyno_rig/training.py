@@ -80,6 +80,7 @@ def _train(
         "final_return": recorder.final_return(),
         "memory": {**resident, "replay_bytes": recorder.replay_bytes, "replay_rows": recorder.replay_rows},
         "transfer": transfers.moved(sizes, recorder, trial["device"]),
+        "device_memory": _device_memory(backend),
     }
 
 
@@ -97,8 +98,19 @@ def build(trial: Dict[str, Any], backend: Any, recorder: Recorder) -> Job:
     params = spec.draw_params(job_spec, random.weights)
     learner = backend.make(job_spec, params, trial["mode"], trial["device"], trial["dtype"])
     return Job(
-        job_spec, env, learner, random, recorder, np.dtype(trial["dtype"]), np.dtype(backend.INDEX_DTYPE)
+        job_spec,
+        env,
+        learner,
+        random,
+        recorder,
+        np.dtype(spec.STORED[trial["dtype"]]),
+        np.dtype(backend.INDEX_DTYPE),
     )
+
+
+def _device_memory(backend: Any) -> Optional[Dict[str, int]]:
+    """What the framework itself says it uses and reserves on its device; None without one."""
+    return backend.device_memory() if hasattr(backend, "device_memory") else None
 
 
 def warm_up(job: Job) -> transfers.Sizes:

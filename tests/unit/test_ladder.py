@@ -12,7 +12,7 @@ import pytest
 from rldyno_rig import batches
 from rldyno_rig.algorithms import rollout
 from rldyno_rig.backends import numpy_
-from rldyno_rig.hyper import ALGORITHMS
+from rldyno_rig.hyper import ALGORITHMS, LEARNERS
 from rldyno_rig.parts import advantage
 from rldyno_rig.proof import loop
 from rldyno_rig.proof.job import variants
@@ -36,7 +36,7 @@ def failed(spec: Spec, learner: Callable[..., Any], dtype: str = "float64") -> s
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", LEARNERS)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_a_right_backend_passes(algorithm: str, network: str, dtype: str) -> None:
     assert failed(first_spec(algorithm, network), numpy_.Learner, dtype) == set()
@@ -75,7 +75,6 @@ class EpsInsideRoot(numpy_.Learner):
 
     def _adam(self, lr: float) -> None:
         hyper = self.spec.hyper
-        self.t += 1
         self.m_sum[:] = hyper.adam_beta1 * self.m_sum + self.gradient
         self.v_sum[:] = hyper.adam_beta2 * self.v_sum + self.gradient**2
         m = self.m_sum * (1 - hyper.adam_beta1) / (1 - hyper.adam_beta1**self.t)
@@ -121,7 +120,7 @@ def test_ddof_in_the_shared_loop_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
     assert failed(first_spec("ppo"), numpy_.Learner) == {"loop"}
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", LEARNERS)
 def test_sum_instead_of_mean_is_caught(algorithm: str) -> None:
     assert {"loss", "gradients"} <= failed(first_spec(algorithm), SumLoss)
 
@@ -163,11 +162,30 @@ def test_separate_clipping_is_caught(algorithm: str) -> None:
     assert "gradients" not in caught
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", LEARNERS)
 def test_a_swapped_convolution_layout_is_caught(algorithm: str) -> None:
     caught = failed(first_spec(algorithm, "cnn"), SwappedConvolution)
     assert {"forward", "actions"} <= caught
     assert "weights" not in caught
+
+
+def test_tf32_is_reported_but_not_judged_and_exact_rungs_stay_exact() -> None:
+    class Coarse(numpy_.Learner):
+        """Rounds its weights to ten bits for the forward pass, as TensorFloat-32 does with every factor."""
+
+        def forward(self, obs: np.ndarray, noise: np.ndarray | None) -> dict[str, np.ndarray]:
+            coarse = {name: p.astype(np.float16).astype(p.dtype) for name, p in self.params.items()}
+            return self.engine.forward(self.spec.network, coarse, obs, noise)[0]
+
+    def make(spec: Spec, params: dict[str, np.ndarray], dtype: str) -> Coarse:
+        assert dtype == "tf32"
+        return Coarse(spec, params, "float32")
+
+    found = rungs(first_spec("dqn"), make, "tf32")
+    assert found["forward"].error > 1e-5
+    assert found["forward"].tolerance is None
+    assert found["weights"].tolerance == 0.0
+    assert all(rung.passed for rung in found.values())
 
 
 def test_float32_bias_correction_is_caught_in_float64() -> None:

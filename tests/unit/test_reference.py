@@ -10,6 +10,7 @@ import pytest
 from rldyno_rig import batches, hyper
 from rldyno_rig.proof.job import variants
 from rldyno_rig.proof.ladder import perturbed
+from rldyno_rig.reference.learner import ReferenceLearner
 from rldyno_rig.reference.losses import log_softmax, loss_and_grads, project
 from rldyno_rig.reference.network import convolve, forward
 from rldyno_rig.reference.optimiser import adam, adam_scalars, clip
@@ -17,7 +18,7 @@ from rldyno_rig.spec import Spec, complete, draw_params, parameter_shapes
 
 CASES = [
     pytest.param(spec, id=f"{algorithm}-{network}-{label or 'plain'}".replace(": ", ""))
-    for algorithm in hyper.ALGORITHMS
+    for algorithm in hyper.LEARNERS
     for network in ("mlp", "cnn")
     for label, spec in variants(algorithm, network)
 ]
@@ -44,6 +45,16 @@ def test_gradients_are_finite_differences(spec: Spec) -> None:
                 values.append(loss_and_grads(spec, {**params, name: moved}, target, batch).value)
             slope = (values[0] - values[1]) / (2 * step)
             assert abs(slope - grads[name][index]) < 1e-6 * scale + 1e-9, name
+
+
+def test_classifier_by_hand() -> None:
+    """Two classes, logits 0 and ln 3: p = ¼ and ¾; plain descent moves the bias by lr · (p − label)."""
+    spec = complete("classifier", hyper.Classifier(hidden=()), (1,), "float32", 2)
+    params = {"q.w": np.zeros((1, 2)), "q.b": np.array([0.0, np.log(3.0)])}
+    learner = ReferenceLearner(spec, params, "float64")
+    loss, _ = learner.read(learner.update(batches.ClassifierBatch(np.ones((1, 1)), np.array([0])), 0.1))
+    assert loss == pytest.approx(np.log(4.0))
+    assert learner.params["q.b"] == pytest.approx([0.1 * 0.75, np.log(3.0) - 0.1 * 0.75])
 
 
 def test_dqn_loss_by_hand() -> None:

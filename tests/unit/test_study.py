@@ -89,6 +89,12 @@ def test_budget_and_seed_forms(load) -> None:
     assert study.budget.stop.episodes == 100
 
 
+def test_tf32_is_for_gpus(load, told) -> None:
+    assert load(dtype='"tf32"', contestants='"torch:eager"', devices='"cuda"').dtype == "tf32"
+    (line,) = told(dtype='"tf32"')
+    assert "tf32 is a precision of GPUs" in line
+
+
 def test_the_shipped_studies_load() -> None:
     paths = sorted(STUDIES.glob("*.toml"))
     assert paths

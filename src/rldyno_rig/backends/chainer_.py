@@ -15,9 +15,9 @@ import chainer
 import chainer.functions as F  # noqa: N812 (its community writes it so)
 import numpy as np
 
-from rldyno_rig.batches import BATCHES, A2cBatch, DqnBatch, PpoBatch, RainbowBatch
+from rldyno_rig.batches import BATCHES, A2cBatch, ClassifierBatch, DqnBatch, PpoBatch, RainbowBatch
 from rldyno_rig.reference.losses import project, support
-from rldyno_rig.reference.optimiser import adam_scalars
+from rldyno_rig.reference.optimiser import adam_scalars, moment_scales
 from rldyno_rig.spec import Network, Params, Spec, noise_shapes
 
 MODES = ("eager", "static")
@@ -55,9 +55,8 @@ class Learner:
         self.fixed = kind(spec.network, self._views(self.target))
         self.gradient_views = self._views(self.gradient)
         self.support = support(spec).astype(dtype) if spec.network.atoms > 1 else None
-        self.loss = {"dqn": self._dqn, "rainbow": self._rainbow, "a2c": self._a2c, "ppo": self._ppo}[
-            spec.algorithm
-        ]
+        self.loss = getattr(self, "_" + spec.algorithm)
+        self.m_scale, self.v_scale = moment_scales(spec)
         zeros = {name: np.zeros_like(p) for name, p in params.items()}
         self.load({"params": params, "target": params, "m": zeros, "v": zeros, "t": 0})
 
@@ -76,7 +75,7 @@ class Learner:
     def update(self, batch: tuple, lr: float) -> Tuple[Any, Optional[np.ndarray]]:
         handle = self._gradients(batch)
         self._clip()
-        self._adam(lr)
+        self._descend(lr)
         return handle
 
     def read(self, handle: Tuple[Any, Optional[np.ndarray]]) -> Tuple[float, Optional[np.ndarray]]:
@@ -89,21 +88,19 @@ class Learner:
         pass
 
     def state(self) -> Dict[str, Any]:
-        hyper = self.spec.hyper
         return {
             "params": self._canonical(self.weights),
             "target": self._canonical(self.target),
-            "m": self._canonical(self.m_sum * (1 - hyper.adam_beta1)),
-            "v": self._canonical(self.v_sum * (1 - hyper.adam_beta2)),
+            "m": self._canonical(self.m_sum * self.m_scale),
+            "v": self._canonical(self.v_sum * self.v_scale),
             "t": self.t,
         }
 
     def load(self, state: Dict[str, Any]) -> None:
-        hyper = self.spec.hyper
         self._fill(self.weights, state["params"], 1.0)
         self._fill(self.target, state["target"], 1.0)
-        self._fill(self.m_sum, state["m"], 1 - hyper.adam_beta1)
-        self._fill(self.v_sum, state["v"], 1 - hyper.adam_beta2)
+        self._fill(self.m_sum, state["m"], self.m_scale)
+        self._fill(self.v_sum, state["v"], self.v_scale)
         self.t = state["t"]
 
     def forward(self, obs: np.ndarray, noise: Optional[np.ndarray]) -> Dict[str, np.ndarray]:
@@ -132,13 +129,20 @@ class Learner:
             if norm + hyper.clip_eps > hyper.max_grad_norm:
                 self.gradient *= hyper.max_grad_norm / (norm + hyper.clip_eps)
 
+    def _descend(self, lr: float) -> None:
+        self.t += 1
+        if self.spec.optimiser == "sgd":
+            np.multiply(self.gradient, lr, out=self.scratch)
+            self.weights -= self.scratch
+        else:
+            self._adam(lr)
+
     def _adam(self, lr: float) -> None:
         """reference.optimiser.adam on moments without their (1 − β) factors: two passes over memory less.
 
         Chainer's own adds ε to the uncorrected root, and goes through Python once per parameter.
         """
         hyper, g, scratch = self.spec.hyper, self.gradient, self.scratch
-        self.t += 1
         step, root = adam_scalars(hyper, self.t, lr)
         root *= math.sqrt(1 - hyper.adam_beta2)
         self.m_sum *= hyper.adam_beta1
@@ -203,6 +207,10 @@ class Learner:
             moved = F.clip(value - batch.value, -clip_range, clip_range)
             squares = F.maximum(squares, F.square(moved + (batch.value - batch.ret)))
         return self._actor_critic(policy, squares, log_p), None
+
+    def _classifier(self, batch: ClassifierBatch) -> Tuple[Any, None]:
+        (logits,) = self.online.forward(self._floats(batch.obs))
+        return F.softmax_cross_entropy(logits, batch.action), None
 
     def _actor_critic(self, policy: Any, squares: Any, log_p: Any) -> Any:
         """mean policy + c_v · mean squares − c_e · mean entropy."""

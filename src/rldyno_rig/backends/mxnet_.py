@@ -18,7 +18,7 @@ from mxnet import autograd
 
 from rldyno_rig.batches import BATCHES
 from rldyno_rig.reference.losses import support
-from rldyno_rig.reference.optimiser import adam_scalars
+from rldyno_rig.reference.optimiser import step_scalars
 from rldyno_rig.spec import Params, Spec, noise_shapes
 
 MODES = ("eager", "hybrid")
@@ -59,21 +59,21 @@ class Learner:
         self._host_scalars, scalars = _shared((2, 1), dtype)
         self._one = mx.nd.ones((1, 1), dtype=dtype)
         rows = (self.weights.row, self.gradient.row, self.m.row, self.v.row)
-        self._adam_inputs = (*rows, scalars[0:1], scalars[1:2], self._one)
-        self._adam_outputs = [self.weights.row, self.m.row, self.v.row]
+        self._step_inputs = (*rows, scalars[0:1], scalars[1:2], self._one)
+        self._step_outputs = [self.weights.row, self.m.row, self.v.row][: 1 if spec.optimiser == "sgd" else 3]
         constants = _constants(spec, dtype)
         self._network_inputs = [*constants, *self.weights.views]
         self._loss_inputs = [*constants, *self.weights.views, *self.target.views]
 
         maths = Maths(mx.nd if mode == "eager" else mx.sym, spec, params, dtype)
         build = _eager if mode == "eager" else _static
-        acting = 1 if spec.algorithm == "dqn" else 2
+        acting = 1 + (spec.network.noisy or spec.network.head == "actor_critic")
         placed = len(BATCHES[spec.algorithm]._fields)
         self._heads = build(maths.heads, 1 + spec.network.noisy + len(self._network_inputs))
         self._choose = build(maths.choose, acting + len(self._network_inputs))
         self._loss = build(maths.loss, placed + len(self._loss_inputs))
         self._clipped = build(maths.clipped, 2)
-        self._adam = build(maths.adam, len(self._adam_inputs))
+        self._step = build(getattr(maths, spec.optimiser), len(self._step_inputs))
 
     def put(self, *arrays: np.ndarray) -> List[Any]:
         # Memory that both sides see: 3 µs for a DQN batch against 60 for new arrays, and graphs stay static.
@@ -93,9 +93,10 @@ class Learner:
     def update(self, batch: List[Any], lr: float) -> List[Any]:
         outputs = self._gradients(batch)
         self.t += 1
-        step, root = adam_scalars(self.spec.hyper, self.t, lr)
-        self._host_scalars[:, 0] = step / root, self.spec.hyper.adam_eps / root
-        self._adam(*self._adam_inputs, out=self._adam_outputs)
+        step, root = step_scalars(self.spec, self.t, lr)
+        eps = 0.0 if self.spec.optimiser == "sgd" else self.spec.hyper.adam_eps
+        self._host_scalars[:, 0] = step / root, eps / root
+        self._step(*self._step_inputs, out=self._step_outputs)
         return outputs
 
     def read(self, handle: List[Any]) -> Tuple[float, Optional[np.ndarray]]:
@@ -184,7 +185,7 @@ class Maths:
     def choose(self, *inputs: Any) -> List[Any]:
         """The greedy action, or a sampled one with its log-probability and the value."""
         F, network = self.F, self.spec.network
-        obs, noise, rest = self._acting(inputs, self.spec.algorithm != "dqn")
+        obs, noise, rest = self._acting(inputs, network.noisy or network.head == "actor_critic")
         if network.head == "q":
             outputs = self._forward(self._named(rest), obs, noise if network.noisy else None)
             q = self._q_values(outputs)
@@ -215,6 +216,11 @@ class Maths:
         v = gemm(F.square(scale), F.square(g), v, alpha=1 - hyper.adam_beta2, beta=hyper.adam_beta2, **in_v)
         direction = F.elemwise_div(m, F.broadcast_add(F.sqrt(v), floor))
         return [gemm(step, direction, w, alpha=-1.0, beta=1.0, **in_w), m, v]
+
+    def sgd(self, w: Any, g: Any, m: Any, v: Any, step: Any, floor: Any, one: Any, **into: Any) -> List[Any]:
+        gemm, scale = self.F.linalg.gemm, self._scale(g, one)
+        in_w = {"out": into["out"][0]} if into.get("out") else {}
+        return [gemm(self.F.elemwise_mul(step, scale), g, w, alpha=-1.0, beta=1.0, **in_w)]
 
     def _scale(self, g: Any, one: Any) -> Any:
         """min(1, c / (‖g‖ + clip_eps)) as a 1×1 matrix."""
@@ -279,6 +285,11 @@ class Maths:
             kept = F.elemwise_sub(F.elemwise_add(batch.value, moved), batch.ret)
             squares = F.maximum(squares, F.square(kept))
         return [self._actor_critic(F.negative(policy), squares, log_p)]
+
+    def _classifier(self, batch: Any, rest: Any) -> List[Any]:
+        F = self.F
+        log_p = F.log_softmax(self._forward(self._named(rest), batch.obs, None)["q"])
+        return [self._mean(F.pick(log_p, batch.action, axis=1), -1.0)]
 
     def _actor_critic(self, policy: Any, squares: Any, log_p: Any) -> Any:
         """mean policy + c_v · mean squares − c_e · mean entropy."""

@@ -15,7 +15,7 @@ from rldyno_rig.batches import BATCHES
 from rldyno_rig.reference.learner import choose
 from rldyno_rig.reference.losses import Loss, Passes, loss_and_grads
 from rldyno_rig.reference.network import Outputs, split_noise
-from rldyno_rig.reference.optimiser import adam_scalars
+from rldyno_rig.reference.optimiser import adam_scalars, moment_scales
 from rldyno_rig.spec import Network, Params, Spec
 
 MODES = ("eager",)
@@ -38,6 +38,7 @@ class Learner:
         self.target_flat, self.target = flattened(params, dtype)
         self.gradient, self.gradient_views = flattened(params, dtype)
         # Moments without their (1 − β) factors: two passes over memory less per update.
+        self.m_scale, self.v_scale = moment_scales(spec)
         self.m_sum, self.m_views = flattened({name: np.zeros_like(p) for name, p in params.items()}, dtype)
         self.v_sum, self.v_views = flattened({name: np.zeros_like(p) for name, p in params.items()}, dtype)
         self.scratch = np.empty_like(self.flat)
@@ -57,7 +58,7 @@ class Learner:
         loss = self._gradient(batch)
         # Data-parallel workers average `self.gradient` here.
         self._clip()
-        self._adam(lr)
+        self._descend(lr)
         return loss.value, loss.priorities
 
     def read(self, handle: Tuple[float, Optional[np.ndarray]]) -> Tuple[float, Optional[np.ndarray]]:
@@ -70,22 +71,20 @@ class Learner:
         pass
 
     def state(self) -> Dict[str, Any]:
-        hyper = self.spec.hyper
         return {
             "params": {name: p.copy() for name, p in self.params.items()},
             "target": {name: p.copy() for name, p in self.target.items()},
-            "m": {name: m * (1 - hyper.adam_beta1) for name, m in self.m_views.items()},
-            "v": {name: v * (1 - hyper.adam_beta2) for name, v in self.v_views.items()},
+            "m": {name: m * self.m_scale for name, m in self.m_views.items()},
+            "v": {name: v * self.v_scale for name, v in self.v_views.items()},
             "t": self.t,
         }
 
     def load(self, state: Dict[str, Any]) -> None:
-        hyper = self.spec.hyper
         for name in self.params:
             self.params[name][...] = state["params"][name]
             self.target[name][...] = state["target"][name]
-            self.m_views[name][...] = state["m"][name] / (1 - hyper.adam_beta1)
-            self.v_views[name][...] = state["v"][name] / (1 - hyper.adam_beta2)
+            self.m_views[name][...] = state["m"][name] / self.m_scale
+            self.v_views[name][...] = state["v"][name] / self.v_scale
         self.t = state["t"]
 
     def forward(self, obs: np.ndarray, noise: Optional[np.ndarray]) -> Outputs:
@@ -107,10 +106,17 @@ class Learner:
             if norm + hyper.clip_eps > hyper.max_grad_norm:
                 self.gradient *= hyper.max_grad_norm / (norm + hyper.clip_eps)
 
+    def _descend(self, lr: float) -> None:
+        self.t += 1
+        if self.spec.optimiser == "sgd":
+            np.multiply(self.gradient, lr, out=self.scratch)
+            self.flat -= self.scratch
+        else:
+            self._adam(lr)
+
     def _adam(self, lr: float) -> None:
         """reference.optimiser.adam with the constants gathered into three scalars."""
         hyper, g, scratch = self.spec.hyper, self.gradient, self.scratch
-        self.t += 1
         step, root = adam_scalars(hyper, self.t, lr)
         root *= math.sqrt(1 - hyper.adam_beta2)
         self.m_sum *= hyper.adam_beta1

@@ -17,7 +17,7 @@ import numpy as np
 
 from rldyno_rig.batches import BATCHES
 from rldyno_rig.reference.losses import support
-from rldyno_rig.reference.optimiser import adam_scalars
+from rldyno_rig.reference.optimiser import step_scalars
 from rldyno_rig.spec import Network, Params, Spec, convolution_outputs, noise_shapes, parameter_shapes
 
 
@@ -93,7 +93,7 @@ class Learner:
 
     def update(self, batch: tuple, lr: float) -> List[np.ndarray]:
         self.t += 1
-        step, root = adam_scalars(self.spec.hyper, self.t, lr)
+        step, root = step_scalars(self.spec, self.t, lr)
         return self._update(*batch, np.array(step, self.dtype), np.array(root, self.dtype))
 
     def read(self, handle: List[np.ndarray]) -> Tuple[float, Optional[np.ndarray]]:
@@ -138,7 +138,10 @@ class Learner:
         loss, priorities, gradient = self._loss_and_gradient(inputs)
         clipped = _clip(self.spec.hyper, gradient, self.squares)
         step, root = (pt.scalar(name, dtype=self.dtype) for name in ("step", "root"))
-        updates = _adam(self.spec.hyper, self.params, self.m, self.v, clipped, step, root)
+        if self.spec.optimiser == "sgd":
+            updates = [(self.params, self.params - step * clipped)]
+        else:
+            updates = _adam(self.spec.hyper, self.params, self.m, self.v, clipped, step, root)
         return self._function([*inputs, step, root], [loss, *priorities], updates)
 
     @cached_property
@@ -399,6 +402,12 @@ def _ppo(spec: Spec, params: Symbols, target: Symbols, batch: Any) -> Tuple[Any,
     return _actor_critic(spec, policy, squares, log_p), []
 
 
+def _classifier(spec: Spec, params: Symbols, target: Symbols, batch: Any) -> Tuple[Any, List[Any]]:
+    """mean −log softmax(logits)[label]."""
+    outputs = _forward(spec.network, params, batch.obs, None)
+    return -pt.mean(_pick(log_softmax(outputs["q"], -1), batch.action)), []
+
+
 def _actor_critic(spec: Spec, policy: Any, squares: Any, log_p: Any) -> Any:
     value_weight = _constant(spec.hyper.value_coefficient, policy)
     entropy_weight = _constant(spec.hyper.entropy_coefficient, policy)
@@ -406,7 +415,13 @@ def _actor_critic(spec: Spec, policy: Any, squares: Any, log_p: Any) -> Any:
     return pt.mean(policy + value_weight * squares - entropy_weight * entropy)
 
 
-_LOSSES: Dict[str, Any] = {"dqn": _dqn, "rainbow": _rainbow, "a2c": _a2c, "ppo": _ppo}
+_LOSSES: Dict[str, Any] = {
+    "dqn": _dqn,
+    "rainbow": _rainbow,
+    "a2c": _a2c,
+    "ppo": _ppo,
+    "classifier": _classifier,
+}
 
 
 def _pick(values: Any, index: Any) -> Any:

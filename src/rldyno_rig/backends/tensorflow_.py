@@ -15,10 +15,18 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from rldyno_rig.batches import BATCHES, A2cBatch, DqnBatch, PpoBatch, RainbowBatch
+from rldyno_rig.batches import BATCHES, A2cBatch, ClassifierBatch, DqnBatch, PpoBatch, RainbowBatch
 from rldyno_rig.reference.losses import support
 from rldyno_rig.reference.optimiser import adam_scalars
-from rldyno_rig.spec import Network, Params, Spec, convolution_outputs, noise_shapes, parameter_shapes
+from rldyno_rig.spec import (
+    STORED,
+    Network,
+    Params,
+    Spec,
+    convolution_outputs,
+    noise_shapes,
+    parameter_shapes,
+)
 
 MODES = ("eager", "graph", "xla")
 INDEX_DTYPE = "int64"
@@ -27,7 +35,6 @@ INDEX_DTYPE = "int64"
 _THREADS = int(os.environ.get("OMP_NUM_THREADS", "0"))
 tf.config.threading.set_intra_op_parallelism_threads(int(os.environ.get("TF_NUM_INTRAOP_THREADS", _THREADS)))
 tf.config.threading.set_inter_op_parallelism_threads(int(os.environ.get("TF_NUM_INTEROP_THREADS", _THREADS)))
-tf.config.experimental.enable_tensor_float_32_execution(False)
 
 Tensors = Dict[str, Any]
 
@@ -50,6 +57,7 @@ def facts() -> Dict[str, Any]:
 
 def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> Learner:
     assert mode in MODES
+    tf.config.experimental.enable_tensor_float_32_execution(dtype == "tf32")
     gpus = tf.config.list_physical_devices("GPU")
     if device == "cpu":
         tf.config.set_visible_devices([], "GPU")
@@ -57,7 +65,15 @@ def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> Lear
         assert gpus, "TensorFlow sees no GPU"
         for gpu in gpus:
             tf.config.experimental.set_memory_growth(gpu, True)
-    return Learner(spec, params, mode, dtype)
+    return Learner(spec, params, mode, STORED[dtype])
+
+
+def device_memory() -> Optional[Dict[str, int]]:
+    """Bytes on the GPU: in use now, at the peak. TensorFlow does not tell what its pool has reserved."""
+    if not tf.config.get_visible_devices("GPU"):
+        return None
+    info = tf.config.experimental.get_memory_info("GPU:0")
+    return {"used_bytes": info["current"], "used_peak_bytes": info["peak"]}
 
 
 class Learner:
@@ -74,15 +90,15 @@ class Learner:
         )
         # The kernel computes 1 − β in the parameters' precision: 1 − 0.999 is off by 1e-5 in float32. So it
         # is Adam with the rounded β, and gets the bias corrections of those.
-        self.rounded = dataclasses.replace(
+        self.adam = spec.optimiser == "adam"
+        betas = (spec.hyper.adam_beta1, spec.hyper.adam_beta2) if self.adam else (0.0, 0.0)
+        self.rounded = self.adam and dataclasses.replace(
             spec.hyper,
-            adam_beta1=float(self.dtype.type(spec.hyper.adam_beta1)),
-            adam_beta2=float(self.dtype.type(spec.hyper.adam_beta2)),
+            adam_beta1=float(self.dtype.type(betas[0])),
+            adam_beta2=float(self.dtype.type(betas[1])),
         )
         # As tensors: a Python number or list is converted anew by every eager operation.
-        self.zero, self.beta1, self.beta2 = (
-            tf.constant(value, dtype) for value in (0.0, spec.hyper.adam_beta1, spec.hyper.adam_beta2)
-        )
+        self.zero, self.beta1, self.beta2 = (tf.constant(value, dtype) for value in (0.0, *betas))
         self.sizes = tf.constant([math.prod(shape) for shape in self.shapes.values()])
         self.split_shapes = [tf.constant(shape) for shape in self.shapes.values()]
         self.vector = tf.constant([-1])
@@ -102,6 +118,8 @@ class Learner:
 
     def update(self, batch: tuple, lr: float) -> Any:
         self.t += 1
+        if not self.adam:
+            return self._update(*batch, tf.constant(lr, self.dtype), self.zero)
         step, root = adam_scalars(self.rounded, self.t, lr)
         return self._update(
             *batch,
@@ -165,8 +183,19 @@ class Learner:
         *batch, step, eps = args
         # Data-parallel workers average the flat gradient between these two.
         _, clipped, *result = self._gradients(*batch)
-        # TensorFlow's fused Adam adds ε to the uncorrected root. With ε·√(1−β₂ᵗ) as its ε, the corrected
-        # step as its rate and no powers of its own it is torch's: step/root · m / (√v + ε/root).
+        if self.adam:
+            self._apply_adam(clipped, step, eps)
+        else:
+            tf.raw_ops.ResourceApplyGradientDescent(var=self.flat.handle, alpha=step, delta=clipped)
+        self.weights = self._split(self.flat, self.weights)
+        return tuple(result)
+
+    def _apply_adam(self, gradient: Any, step: Any, eps: Any) -> None:
+        """torch's Adam, step/root · m / (√v + ε/root), by TensorFlow's fused one.
+
+        That one adds ε to the uncorrected root; it gets ε·√(1−β₂ᵗ) as its ε, the corrected step as its rate,
+        and no powers of its own.
+        """
         tf.raw_ops.ResourceApplyAdam(
             var=self.flat.handle,
             m=self.m.handle,
@@ -177,16 +206,15 @@ class Learner:
             beta1=self.beta1,
             beta2=self.beta2,
             epsilon=eps,
-            grad=clipped,
+            grad=gradient,
         )
-        self.weights = self._split(self.flat, self.weights)
-        return tuple(result)
 
     def _gradients(self, *batch: Any) -> Tuple[Any, ...]:
         """(flat gradient, flat clipped gradient, loss, priorities where the algorithm has them)."""
         spec, hyper = self.spec, self.spec.hyper
         named = BATCHES[spec.algorithm](*batch)
-        goal = _GOALS[spec.algorithm](spec, self.weights, self.target, named)
+        goal_of = _GOALS.get(spec.algorithm, _no_goal)
+        goal = goal_of(spec, self.weights, self.target, named)
         weights = list(self.weights.values())
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(weights)
@@ -210,6 +238,8 @@ class Learner:
 
     def _moment_scales(self) -> Tuple[float, float]:
         """What turns moments under the rounded β into those under β; 1 in float64."""
+        if not self.adam:
+            return 1.0, 1.0
         hyper, t = self.spec.hyper, max(self.t, 1)
         return (
             (1 - hyper.adam_beta1**t) / (1 - self.rounded.adam_beta1**t),
@@ -416,10 +446,21 @@ def _ppo_loss(spec: Spec, weights: Tensors, batch: PpoBatch, goal: None) -> Tupl
     return (policy + _value_and_entropy(spec, squares, log_p),)
 
 
+def _classifier_loss(spec: Spec, weights: Tensors, batch: ClassifierBatch, goal: None) -> Tuple[Any, ...]:
+    logits = _network(spec.network, weights, batch.obs, None)["q"]
+    return (tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(batch.action, logits)),)
+
+
 def _value_and_entropy(spec: Spec, squares: Any, log_p: Any) -> Any:
     entropy = -tf.reduce_mean(tf.reduce_sum(tf.exp(log_p) * log_p, 1))
     return spec.hyper.value_coefficient * tf.reduce_mean(squares) - spec.hyper.entropy_coefficient * entropy
 
 
-_GOALS: Dict = {"dqn": _dqn_goal, "rainbow": _rainbow_goal, "a2c": _no_goal, "ppo": _no_goal}
-_LOSSES: Dict = {"dqn": _dqn_loss, "rainbow": _rainbow_loss, "a2c": _a2c_loss, "ppo": _ppo_loss}
+_GOALS: Dict = {"dqn": _dqn_goal, "rainbow": _rainbow_goal}
+_LOSSES: Dict = {
+    "dqn": _dqn_loss,
+    "rainbow": _rainbow_loss,
+    "a2c": _a2c_loss,
+    "ppo": _ppo_loss,
+    "classifier": _classifier_loss,
+}

@@ -7,6 +7,8 @@ onto the target network and an all-reduce are each one operation. Times in comme
 
 from __future__ import annotations
 
+import copy
+import functools
 import math
 from typing import Any, Callable, Dict, Optional, Tuple
 
@@ -15,9 +17,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from rldyno_rig.backends.cuda import Driver, HostMemory, Place, Stage
 from rldyno_rig.reference.losses import support
-from rldyno_rig.reference.optimiser import adam_scalars
-from rldyno_rig.spec import Network, Params, Spec, noise_shapes, parameter_shapes
+from rldyno_rig.reference.optimiser import step_scalars
+from rldyno_rig.spec import STORED, Network, Params, Spec, noise_shapes, parameter_shapes
 
 MODES = ("eager", "compile", "cudagraph")
 INDEX_DTYPE = "int64"
@@ -28,8 +31,6 @@ Loss = Tuple[Tensor, Tuple[Tensor, ...]]  # the loss, and the priorities where t
 
 # Intra-op threads follow OMP_NUM_THREADS, which torch reads itself.
 torch.set_num_interop_threads(1)
-torch.backends.cuda.matmul.allow_tf32 = False
-torch.backends.cudnn.allow_tf32 = False
 # Shapes never change: let cuDNN time its algorithms once, while warming up.
 torch.backends.cudnn.benchmark = True
 
@@ -53,8 +54,20 @@ def facts() -> Dict[str, Any]:
 
 def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> Learner:
     assert device == "cuda" or (device == "cpu" and mode != "cudagraph")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = dtype == "tf32"
     learners = {"eager": Learner, "compile": CompiledLearner, "cudagraph": CapturedLearner}
-    return learners[mode](spec, params, device, dtype)
+    return learners[mode](spec, params, device, STORED[dtype])
+
+
+def device_memory() -> Optional[Dict[str, int]]:
+    """Bytes on the GPU: of tensors now and at the peak, and what the caching allocator holds for them."""
+    if not torch.cuda.is_initialized():
+        return None
+    return {
+        "used_bytes": torch.cuda.memory_allocated(),
+        "used_peak_bytes": torch.cuda.max_memory_allocated(),
+        "reserved_bytes": torch.cuda.memory_reserved(),
+    }
 
 
 class Learner:
@@ -63,7 +76,9 @@ class Learner:
     def __init__(self, spec: Spec, params: Params, device: str, dtype: str) -> None:
         self.device, self.dtype = torch.device(device), dtype
         self.model = Model(spec, self.device, dtype)
+        self.spec = spec
         self.stages: Dict[tuple, Stage] = {}
+        self.places: Dict[int, Place] = {}
         self.flat = self._pack(params).to(self.device, copy=True)
         self.target = self.flat.clone()
         self.m, self.v = torch.zeros_like(self.flat), torch.zeros_like(self.flat)
@@ -74,21 +89,30 @@ class Learner:
         self.target_weights = named(self.model, self.target)
 
     def put(self, *arrays: np.ndarray) -> Batch:
-        """On a GPU, good until the next `put` of the same shapes."""
+        """On a GPU an asynchronous copy; good until `Stage.PLACES` more of the same shapes."""
         if self.device.type == "cpu":
             return tuple(map(torch.from_numpy, arrays))
-        key = tuple((a.shape, a.dtype) for a in arrays)
-        if key not in self.stages:
-            self.stages[key] = Stage(arrays, self.device)
-        return self.stages[key](arrays)
+        stage = self._stage(arrays)
+        place = stage.next_place()
+        stage.put(place, arrays)
+        return place.placed
+
+    def host(self, *arrays: np.ndarray) -> Tuple[np.ndarray, ...]:
+        """The arrays in page-locked memory, where `put` finds them without another copy."""
+        return self._stage(arrays).lock(arrays)
 
     @torch.inference_mode()
     def act(self, obs: Tensor, noise: Optional[Tensor] = None) -> Tuple[np.ndarray, ...]:
-        return to_host(self._act(obs, noise))
+        self._await(obs)
+        return self._fetch(self._act(obs, noise))
 
     def update(self, batch: Batch, lr: float) -> Tensor:
         self.t += 1
-        return self._update(batch, lr)
+        place = self._await(batch[0])
+        handle = self._update(batch, lr)
+        if place:
+            self.driver.call.cuEventRecord(place.consumed, self.stream)
+        return handle
 
     def read(self, handle: Tensor) -> Tuple[float, Optional[np.ndarray]]:
         report = handle.cpu().numpy()
@@ -112,14 +136,44 @@ class Learner:
 
     def forward(self, obs: np.ndarray, noise: Optional[np.ndarray]) -> Dict[str, np.ndarray]:
         placed = self.put(obs) if noise is None else self.put(obs, noise)
+        self._await(placed[0])
         with torch.inference_mode():
             outputs = forward(self.model, self.weights, *placed)
         return dict(zip(outputs, to_host(tuple(outputs.values()))))
 
     def grads(self, batch: tuple) -> Tuple[float, Params, Params]:
-        report, gradient = self._gradient(self.put(*batch))
+        placed = self.put(*batch)
+        self._await(placed[0])
+        report, gradient = self._gradient(placed)
         raw = self._unpack(gradient)
         return self.read(report)[0], raw, self._unpack(clip(self.model, gradient))
+
+    @functools.cached_property
+    def driver(self) -> Driver:
+        return Driver()
+
+    @functools.cached_property
+    def stream(self) -> int:
+        return torch.cuda.current_stream().cuda_stream
+
+    def _stage(self, arrays: Tuple[np.ndarray, ...]) -> Stage:
+        key = tuple([(array.shape, array.dtype) for array in arrays])
+        stage = self.stages.get(key)
+        if stage is None:
+            stage = self.stages[key] = Stage(self.driver, arrays, functools.partial(place, self.driver))
+            self.places.update((spot.placed[0].data_ptr(), spot) for spot in stage.places)
+        return stage
+
+    def _await(self, first: Tensor) -> Optional[Place]:
+        """Let the device, not the host, wait for the copy of the batch that begins with this tensor."""
+        if self.device.type == "cpu":
+            return None
+        place = self.places[first.data_ptr()]
+        self.driver.call.cuStreamWaitEvent(self.stream, place.arrived, 0)
+        return place
+
+    def _fetch(self, tensors: Batch) -> Tuple[np.ndarray, ...]:
+        return to_host(tensors)
 
     def _act(self, obs: Tensor, noise: Optional[Tensor]) -> Batch:
         return choose(self.model, self.weights, obs, noise)
@@ -128,14 +182,18 @@ class Learner:
         report, gradient = self._gradient(batch)
         # Data-parallel workers average `gradient` here.
         with torch.no_grad():
-            adam_fused(self.model, self.flat, self.m, self.v, clip(self.model, gradient), self.steps, lr)
+            clipped = clip(self.model, gradient)
+            if self.spec.optimiser == "sgd":
+                self.flat.sub_(clipped, alpha=lr)
+            else:
+                adam_fused(self.model, self.flat, self.m, self.v, clipped, self.steps, lr)
         return report
 
     def _gradient(self, batch: Batch) -> Tuple[Tensor, Tensor]:
         return taped_gradient(self.model, self.weights, self.target_weights, batch)
 
-    def _scalars(self, lr: float) -> Tensor:
-        return self.put(np.array(adam_scalars(self.model.hyper, self.t, lr), self.dtype))[0]
+    def _scalars(self, lr: float) -> np.ndarray:
+        return np.array(step_scalars(self.spec, self.t, lr), self.dtype)
 
     def _pack(self, arrays: Params) -> Tensor:
         """Canonical arrays → one flat vector in torch's layout."""
@@ -171,7 +229,8 @@ class CompiledLearner(Learner):
     @torch.no_grad()
     def _update(self, batch: Batch, lr: float) -> Tensor:
         assert self is CompiledLearner.live
-        scalars = self._scalars(lr)
+        (scalars,) = self.put(self._scalars(lr))
+        self._await(scalars)
         return self.descend(self.model, self.flat, self.target, self.m, self.v, scalars, batch)
 
     @torch.no_grad()
@@ -181,33 +240,55 @@ class CompiledLearner(Learner):
 
 
 class CapturedLearner(Learner):
-    """The eager kernels of acting and of the whole update, captured once per shape and replayed."""
+    """The kernels of acting and of the whole update, captured once per batch's place and replayed."""
 
     def __init__(self, spec: Spec, params: Params, device: str, dtype: str) -> None:
         super().__init__(spec, params, device, dtype)
-        self.acting: Dict[torch.Size, Graph] = {}
-        self.updating: Dict[torch.Size, Graph] = {}
+        self.acting: Dict[int, Graph] = {}
+        self.updating: Dict[int, Graph] = {}
+        self.acting_model = copy.copy(self.model)
+        self.acting_model.convolve = convolve_by_product
+        self.scalars = torch.zeros(2, dtype=self.model.dtype, device=self.device)
+        self.scalars_host = torch.zeros(2, dtype=self.model.dtype, pin_memory=True)
+        self.scalars_read = torch.cuda.Event()
 
     def _act(self, obs: Tensor, noise: Optional[Tensor]) -> Batch:
-        graph = self.acting.get(obs.shape)
+        graph = self.acting.get(obs.data_ptr())
         if graph is None:
-            graph = self.acting[obs.shape] = Graph(lambda: choose(self.model, self.weights, obs, noise))
+
+            def act() -> Batch:
+                return hosted(choose(self.acting_model, self.weights, obs, noise))
+
+            graph = self.acting[obs.data_ptr()] = Graph(act)
         return graph()
 
+    def _fetch(self, tensors: Batch) -> Tuple[np.ndarray, ...]:
+        torch.cuda.current_stream().synchronize()
+        # The next replay overwrites the graph's own output.
+        return tuple([tensor.numpy().copy() for tensor in tensors])
+
     def _update(self, batch: Batch, lr: float) -> Tensor:
-        scalars = self._scalars(lr)
-        rows = batch[0].shape
-        if rows not in self.updating:
+        self._set_scalars(lr)
+        graph = self.updating.get(batch[0].data_ptr())
+        if graph is None:
 
             def update() -> Tensor:
                 report, gradient = self._gradient(batch)
                 with torch.no_grad():
-                    adam(self.model, self.flat, self.m, self.v, clip(self.model, gradient), scalars)
+                    descend(self.model, self.flat, self.m, self.v, gradient, self.scalars)
                 return report
 
-            self.updating[rows] = Graph(update, mutated=(self.flat, self.m, self.v))
-        # The next replay overwrites the graph's own output.
-        return self.updating[rows]().clone()
+            graph = self.updating[batch[0].data_ptr()] = Graph(update, mutated=(self.flat, self.m, self.v))
+        return graph().clone()
+
+    def _set_scalars(self, lr: float) -> None:
+        scalars = self._scalars(lr)
+        host = self.scalars_host.numpy()
+        if not np.array_equal(scalars, host):
+            self.scalars_read.synchronize()
+            host[...] = scalars
+            self.scalars.copy_(self.scalars_host, non_blocking=True)
+            self.scalars_read.record()
 
 
 class Model:
@@ -215,14 +296,15 @@ class Model:
 
     def __init__(self, spec: Spec, device: torch.device, dtype: str) -> None:
         network = spec.network
-        self.network, self.hyper = network, spec.hyper
+        self.network, self.hyper, self.optimiser = network, spec.hyper, spec.optimiser
         shapes = parameter_shapes(network).items()
         self.shapes = {name: native(np.empty(shape)).shape for name, shape in shapes}
         self.sizes = [math.prod(shape) for shape in self.shapes.values()]
         self.noise_names = tuple(noise_shapes(network))
         self.noise_sizes = [size for (size,) in noise_shapes(network).values()]
-        self.loss = {"dqn": dqn, "rainbow": rainbow, "a2c": a2c, "ppo": ppo}[spec.algorithm]
+        self.loss = LOSSES[spec.algorithm]
         self.activate = {"relu": torch.relu, "tanh": torch.tanh}[network.activation]
+        self.convolve = convolve
         self.dtype = getattr(torch, dtype)
         self.torsos = tuple((torso, *layers(network, torso)) for torso in network.torsos)
         self.heads = network.heads
@@ -254,13 +336,32 @@ def forward(model: Model, weights: Weights, obs: Tensor, noise: Optional[Tensor]
     for torso, convolutions, denses in model.torsos:
         x = inputs
         for name, stride in convolutions:
-            x = model.activate(F.conv2d(x, weights[name + ".w"], weights[name + ".b"], stride))
+            x = model.convolve(model, x, weights[name + ".w"], weights[name + ".b"], stride)
         if convolutions:
             x = x.flatten(1)
         for name in denses:
             x = model.activate(dense(name, weights, x, vectors))
         features[torso] = x
     return {name: dense(name, weights, features[torso], vectors) for name, torso, _ in model.heads}
+
+
+def convolve(model: Model, x: Tensor, w: Tensor, b: Tensor, stride: int) -> Tensor:
+    return model.activate(F.conv2d(x, w, b, stride))
+
+
+def convolve_by_product(model: Model, x: Tensor, w: Tensor, b: Tensor, stride: int) -> Tensor:
+    """The same without a gradient: windows as rows of a matrix, one product with bias and relu inside.
+
+    For a few images that is faster than cuDNN's convolutions, which are kernels for each of these steps.
+    """
+    kernel = w.shape[2]
+    windows = x.unfold(2, kernel, stride).unfold(3, kernel, stride).permute(0, 2, 3, 1, 4, 5)
+    rows, weights = windows.reshape(-1, w[0].numel()), w.flatten(1).t()
+    if model.network.activation == "relu":
+        y = torch._addmm_activation(b, rows, weights)
+    else:
+        y = model.activate(torch.addmm(b, rows, weights))
+    return y.view(*windows.shape[:3], -1).permute(0, 3, 1, 2)
 
 
 def dense(name: str, weights: Weights, x: Tensor, vectors: Weights) -> Tensor:
@@ -357,6 +458,14 @@ def ppo(model: Model, weights: Weights, target: Weights, batch: Batch) -> Loss:
     return policy_loss + value_and_entropy(model, value_loss, log_p), ()
 
 
+def classifier(model: Model, weights: Weights, target: Weights, batch: Batch) -> Loss:
+    obs, label = batch
+    return F.cross_entropy(forward(model, weights, obs)["q"], label), ()
+
+
+LOSSES = {"dqn": dqn, "rainbow": rainbow, "a2c": a2c, "ppo": ppo, "classifier": classifier}
+
+
 def policy_and_value(model: Model, weights: Weights, obs: Tensor) -> Tuple[Tensor, Tensor]:
     """(log-probability of every action, state value)."""
     outputs = forward(model, weights, obs)
@@ -408,6 +517,15 @@ def clip(model: Model, gradient: Tensor) -> Tensor:
     return gradient.mul_((most / (norm + model.hyper.clip_eps)).clamp(max=1))
 
 
+def descend(model: Model, flat: Tensor, m: Tensor, v: Tensor, gradient: Tensor, scalars: Tensor) -> None:
+    """Clip, then one step of the spec's optimiser, in place."""
+    clipped = clip(model, gradient)
+    if model.optimiser == "sgd":
+        flat.sub_(scalars[0] * clipped)
+    else:
+        adam(model, flat, m, v, clipped, scalars)
+
+
 def adam(model: Model, flat: Tensor, m: Tensor, v: Tensor, gradient: Tensor, scalars: Tensor) -> None:
     """reference.optimiser.adam in place, on scalars that a compiled or captured program can be handed."""
     hyper = model.hyper
@@ -439,7 +557,7 @@ def traced_descend(
     model: Model, flat: Tensor, target: Tensor, m: Tensor, v: Tensor, scalars: Tensor, batch: Batch
 ) -> Tensor:
     told, gradient = traced_gradient(model, flat, target, batch)
-    adam(model, flat, m, v, clip(model, gradient), scalars)
+    descend(model, flat, m, v, gradient, scalars)
     return told
 
 
@@ -474,51 +592,29 @@ class Graph:
         return self.output
 
 
-class Stage:
-    """Host arrays → GPU in one asynchronous copy, through pinned memory, to fixed addresses.
+def place(driver: Driver, memory: HostMemory) -> Place:
+    """GPU memory for what lies in host memory, laid out alike, so that one copy fills it."""
+    block = torch.empty(memory.size, dtype=torch.uint8, device="cuda")
+    views = tuple(
+        block[offset : offset + array.nbytes].view(getattr(torch, array.dtype.name)).view(array.shape)
+        for array, offset in zip(memory.arrays, memory.offsets)
+    )
+    return Place(driver, views, [(block.data_ptr(), 0, memory.size)])
 
-    The host must not overwrite pinned memory that a copy still reads; with several slots it seldom waits.
-    """
 
-    SLOTS = 4
-    ALIGNMENT = 256
-
-    def __init__(self, arrays: Tuple[np.ndarray, ...], device: torch.device) -> None:
-        self.offsets, end = [], 0
-        for array in arrays:
-            self.offsets.append(end)
-            end += -(-array.nbytes // self.ALIGNMENT) * self.ALIGNMENT
-        self.memory = torch.empty(end, dtype=torch.uint8, device=device)
-        self.placed = self._views(self.memory, arrays)
-        self.slots = [torch.empty(end, dtype=torch.uint8, pin_memory=True) for _ in range(self.SLOTS)]
-        self.views = [tuple(view.numpy() for view in self._views(slot, arrays)) for slot in self.slots]
-        self.copied = [torch.cuda.Event() for _ in self.slots]
-        self.next = 0
-
-    def __call__(self, arrays: Tuple[np.ndarray, ...]) -> Batch:
-        slot = self.next
-        self.next = (slot + 1) % self.SLOTS
-        self.copied[slot].synchronize()
-        for view, array in zip(self.views[slot], arrays):
-            view[...] = array
-        self.memory.copy_(self.slots[slot], non_blocking=True)
-        self.copied[slot].record()
-        return self.placed
-
-    def _views(self, memory: Tensor, arrays: Tuple[np.ndarray, ...]) -> Batch:
-        return tuple(
-            memory[offset : offset + array.nbytes].view(getattr(torch, array.dtype.name)).view(array.shape)
-            for offset, array in zip(self.offsets, arrays)
-        )
+def hosted(tensors: Batch) -> Batch:
+    """Copies in page-locked memory, made by the device in its own time."""
+    hosts = tuple(torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True) for tensor in tensors)
+    for host, tensor in zip(hosts, tensors):
+        host.copy_(tensor, non_blocking=True)
+    return hosts
 
 
 def to_host(tensors: Batch) -> Tuple[np.ndarray, ...]:
     """Blocks once, however many there are."""
     if not tensors[0].is_cuda:
         return tuple(tensor.numpy() for tensor in tensors)
-    hosts = [torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True) for tensor in tensors]
-    for host, tensor in zip(hosts, tensors):
-        host.copy_(tensor, non_blocking=True)
+    hosts = hosted(tensors)
     torch.cuda.current_stream().synchronize()
     return tuple(host.numpy() for host in hosts)
 

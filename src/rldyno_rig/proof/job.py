@@ -75,9 +75,7 @@ def variants(algorithm: str, network: str) -> List[Any]:
 
     Forms other than the plain one are climbed too, so that every branch of a backend's loss is proven.
     """
-    base = hyper.ALGORITHMS[algorithm](
-        hidden=CNN_HIDDEN if network == "cnn" else MLP_HIDDEN, max_grad_norm=0.1
-    )
+    base = hyper.LEARNERS[algorithm](hidden=CNN_HIDDEN if network == "cnn" else MLP_HIDDEN, max_grad_norm=0.1)
     changes: List[Any] = [("", {})]
     if algorithm == "dqn":
         changes.append(
@@ -98,6 +96,9 @@ def variants(algorithm: str, network: str) -> List[Any]:
         base = dataclasses.replace(base, convolutions=CNN_CONVOLUTIONS, learning_rate=CNN_LEARNING_RATE)
         changes = changes[:1]
     observation, kind = (CNN_OBSERVATION, "uint8") if network == "cnn" else (MLP_OBSERVATION, "float32")
+    if algorithm == "classifier":
+        kind = "float32"
+        changes.append(("unclipped: ", {"max_grad_norm": 0.0}))
     return [
         (label, complete(algorithm, dataclasses.replace(base, **change), observation, kind, ACTIONS))
         for label, change in changes

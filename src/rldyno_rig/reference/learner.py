@@ -8,7 +8,7 @@ import numpy as np
 
 from rldyno_rig.reference.losses import log_softmax, loss_and_grads, softmax, support
 from rldyno_rig.reference.network import Outputs, forward, q_values
-from rldyno_rig.reference.optimiser import adam, clip
+from rldyno_rig.reference.optimiser import adam, clip, sgd
 from rldyno_rig.spec import Params, Spec
 
 
@@ -28,10 +28,14 @@ class ReferenceLearner:
 
     def update(self, batch: tuple, lr: float) -> Tuple[float, Optional[np.ndarray]]:
         loss = loss_and_grads(self.spec, self.params, self.target, batch)
+        grads = clip(loss.grads, self.spec.hyper)
         self.t += 1
-        self.params, self.m, self.v = adam(
-            self.params, self.m, self.v, clip(loss.grads, self.spec.hyper), self.spec.hyper, self.t, lr
-        )
+        if self.spec.optimiser == "sgd":
+            self.params = sgd(self.params, grads, lr)
+        else:
+            self.params, self.m, self.v = adam(
+                self.params, self.m, self.v, grads, self.spec.hyper, self.t, lr
+            )
         return loss.value, loss.priorities
 
     def read(self, handle: Tuple[float, Optional[np.ndarray]]) -> Tuple[float, Optional[np.ndarray]]:

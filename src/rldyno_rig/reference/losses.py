@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from rldyno_rig.batches import A2cBatch, DqnBatch, PpoBatch, RainbowBatch
+from rldyno_rig.batches import A2cBatch, ClassifierBatch, DqnBatch, PpoBatch, RainbowBatch
 from rldyno_rig.reference import network
 from rldyno_rig.reference.network import Outputs, q_gradients, q_values
 from rldyno_rig.spec import Params, Spec
@@ -121,6 +121,17 @@ def ppo(spec: Spec, params: Params, target: Params, batch: PpoBatch, passes: Pas
     return Loss(policy + rest, passes.backward(params, tape, head_gradients), None)
 
 
+def classifier(spec: Spec, params: Params, target: Params, batch: ClassifierBatch, passes: Passes) -> Loss:
+    """Softmax cross entropy, mean −log p(label)."""
+    outputs, tape = passes.forward(spec.network, params, batch.obs, None)
+    rows = np.arange(len(batch.action))
+    log_p = log_softmax(outputs["q"])
+    g = np.exp(log_p)
+    g[rows, batch.action] -= 1
+    value = float(np.mean(-log_p[rows, batch.action]))
+    return Loss(value, passes.backward(params, tape, {"q": g / len(rows)}), None)
+
+
 def _shared_terms(
     spec: Spec,
     outputs: Outputs,
@@ -179,4 +190,4 @@ def project(spec: Spec, reward: np.ndarray, discount: np.ndarray, p: np.ndarray)
     return (nearness * p[:, None, :]).sum(2)
 
 
-_LOSSES: Dict = {"dqn": dqn, "rainbow": rainbow, "a2c": a2c, "ppo": ppo}
+_LOSSES: Dict = {"dqn": dqn, "rainbow": rainbow, "a2c": a2c, "ppo": ppo, "classifier": classifier}

@@ -1,4 +1,4 @@
-"""Gradient clipping and Adam."""
+"""Gradient clipping, Adam and plain gradient descent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Tuple
 import numpy as np
 
 from rldyno_rig.hyper import Hyper
-from rldyno_rig.spec import Params
+from rldyno_rig.spec import Params, Spec
 
 
 def clip(grads: Params, hyper: Hyper) -> Params:
@@ -28,6 +28,16 @@ def adam_scalars(hyper: Hyper, t: int, lr: float) -> Tuple[float, float]:
     return lr / (1 - hyper.adam_beta1**t), 1 / math.sqrt(1 - hyper.adam_beta2**t)
 
 
+def step_scalars(spec: Spec, t: int, lr: float) -> Tuple[float, float]:
+    """What changes from step to step: Adam's scalars, or the learning rate alone."""
+    return (lr, 1.0) if spec.optimiser == "sgd" else adam_scalars(spec.hyper, t, lr)
+
+
+def moment_scales(spec: Spec) -> Tuple[float, float]:
+    """(1 − β₁, 1 − β₂): what turns plain decayed sums of g and g² into Adam's moments."""
+    return (1.0, 1.0) if spec.optimiser == "sgd" else (1 - spec.hyper.adam_beta1, 1 - spec.hyper.adam_beta2)
+
+
 def adam(
     params: Params, m: Params, v: Params, grads: Params, hyper: Hyper, t: int, lr: float
 ) -> Tuple[Params, Params, Params]:
@@ -39,3 +49,8 @@ def adam(
         name: p - step * m[name] / (np.sqrt(v[name]) * root + hyper.adam_eps) for name, p in params.items()
     }
     return params, m, v
+
+
+def sgd(params: Params, grads: Params, lr: float) -> Params:
+    """p ← p − lr · g."""
+    return {name: p - lr * grads[name] for name, p in params.items()}
