@@ -12,18 +12,10 @@ import numpy as np
 import polars as pl
 
 from rldyno import records
+from rldyno.answers.groups import ALGORITHM_NAMES, METRICS, Figure, Metric, axis_words
 from rldyno.answers.numbers import number
 from rldyno.answers.runs import Runs
-from rldyno.answers.table import (
-    ALGORITHM_NAMES,
-    METRICS,
-    SEED,
-    Figure,
-    Metric,
-    against,
-    axis_words,
-    estimate,
-)
+from rldyno.answers.table import SEED, against, estimate
 from rldyno.errors import Problem
 from rldyno.results import Results, load_results
 from rldyno.stats.bootstrap import Estimate

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from rldyno.answers.groups import Group
 from rldyno.answers.numbers import factor, interval, number, span
 from rldyno.answers.sentence import headline, resolved, sentence
-from rldyno.answers.table import Group, compare
+from rldyno.answers.table import compare
 from rldyno.answers.terminal import print_answer
 from rldyno.results import load_results
 from rldyno.stats.bootstrap import Estimate

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rldyno.answers.table import THROUGHPUT, Figure
+from rldyno.answers.groups import THROUGHPUT, Figure
 from rldyno.cli import app
 from rldyno.compare import (
     BETTER,

@@ -9,11 +9,12 @@ import polars as pl
 import pytest
 
 from rldyno.answers.divergence import divergences, first_divergence
+from rldyno.answers.groups import Group
 from rldyno.answers.leads import chances
 from rldyno.answers.parity import REFERENCE, Parity, choose_reference, mean_return, steps_test
 from rldyno.answers.runs import Runs
 from rldyno.answers.sentence import sentence
-from rldyno.answers.table import Group, compare
+from rldyno.answers.table import compare
 from rldyno.results import load_results
 from rldyno.stats.equivalence import DIFFERENT, EQUAL, UNDECIDED
 from synthetic import NUMPY, TORCH, Contestant, Shape, write_results

@@ -12,10 +12,8 @@ import numpy as np
 from rldyno.answers.breakeven import BreakEven, costs, overtakings
 from rldyno.answers.duels import rule_of
 from rldyno.answers.flips import Flip, axis_flips
-from rldyno.answers.numbers import factor, interval, number
-from rldyno.answers.table import (
+from rldyno.answers.groups import (
     MEMORY,
-    SEED,
     STARTUP,
     THRESHOLD,
     THROUGHPUT,
@@ -23,13 +21,11 @@ from rldyno.answers.table import (
     Group,
     Metric,
     Row,
-    badness,
-    compare,
-    metric_samples,
     run_values,
-    told_apart,
-    with_ratios,
 )
+from rldyno.answers.numbers import factor, interval, number
+from rldyno.answers.ratios import badness, told_apart, with_ratios
+from rldyno.answers.table import SEED, compare, metric_samples
 from rldyno.errors import Problem
 from rldyno.results import STALE, Results
 from rldyno.stats.bootstrap import ENOUGH_RUNS, Estimate, Floats, estimate_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rldyno.answers.table import axis_words, setting_label
+from rldyno.answers.groups import axis_words, setting_label
 
 Choice = tuple[dict[str, Any], str, bool]
 """Axes of a group, the contestant picked there, whether the pick is beyond chance."""

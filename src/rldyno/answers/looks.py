@@ -22,18 +22,10 @@ from rldyno.answers.duels import (
     seeded,
     standing,
 )
+from rldyno.answers.groups import Row, group_label, primary_metric, setting_label
+from rldyno.answers.ratios import scale_of
 from rldyno.answers.runs import by_contestant
-from rldyno.answers.table import (
-    TOLD,
-    Row,
-    contestant_row,
-    group_frames,
-    group_label,
-    primary_metric,
-    scale_of,
-    setting_label,
-    varying_axes,
-)
+from rldyno.answers.table import TOLD, contestant_row, group_frames, varying_axes
 from rldyno.records import Json
 from rldyno.results import Results
 

@@ -6,8 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from rldyno.answers.groups import THRESHOLD, Group, Row
 from rldyno.answers.numbers import factor, interval, number
-from rldyno.answers.table import THRESHOLD, Group, Row, told_apart
+from rldyno.answers.ratios import told_apart
 from rldyno.stats.equivalence import UNDECIDED
 
 

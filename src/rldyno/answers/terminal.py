@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rldyno.answers.groups import Figure, Group, Metric, Row
 from rldyno.answers.numbers import bounds, factor, number
 from rldyno.answers.sentence import headline, sentence
-from rldyno.answers.table import Figure, Group, Metric, Row, compare
+from rldyno.answers.table import compare
 from rldyno.results import ABSENT, FAILED, STALE, Results, load_results
 from rldyno.stats.equivalence import DIFFERENT
 

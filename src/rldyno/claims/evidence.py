@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rldyno.answers.duels import rule_of
+from rldyno.answers.groups import axis_words
 from rldyno.answers.sampled import growth_of
-from rldyno.answers.table import axis_words
 from rldyno.claims import nets
 from rldyno.claims.form import HYPER, Condition
 from rldyno.claims.metrics import METRICS, Measure, row_columns

@@ -11,8 +11,9 @@ from typing import Any
 
 import polars as pl
 
+from rldyno.answers.groups import METRICS, Group
 from rldyno.answers.limits import Distance
-from rldyno.answers.table import METRICS, Group, compare
+from rldyno.answers.table import compare
 from rldyno.report import charts, measures
 from rldyno.report.curves import GroupCurves, group_curves
 from rldyno.report.data import group_data, noise_rows, overview_rows

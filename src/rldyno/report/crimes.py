@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from rldyno.answers.duels import rule_of
-from rldyno.answers.table import Group, Row
+from rldyno.answers.groups import Group, Row
 from rldyno.probe.summary import OVERSUBSCRIBED_SHARE
 from rldyno.results import Results
 from rldyno.stats.bootstrap import ENOUGH_RUNS

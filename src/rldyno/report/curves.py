@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from rldyno.answers.table import Group
+from rldyno.answers.groups import Group
 from rldyno.report.series import Series, read_series
 from rldyno.results import Results
 from rldyno.stats.bootstrap import Floats

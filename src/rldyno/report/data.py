@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from rldyno.answers.groups import Group
 from rldyno.answers.limits import Distance
 from rldyno.answers.numbers import factor, interval, number
-from rldyno.answers.table import Group
 from rldyno.report.charts import STARTUP_WORDS
 from rldyno.report.curves import Band, GroupCurves
 from rldyno.report.lengths import run_length_rows

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rldyno.answers.groups import Group
 from rldyno.answers.numbers import number
 from rldyno.answers.runs import Runs
-from rldyno.answers.table import Group
 from rldyno.results import Results
 from rldyno.stats.bootstrap import Floats
 from rldyno.typeset import Table

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rldyno.answers.breakeven import costs, typical
-from rldyno.answers.table import Group
+from rldyno.answers.groups import Group
 from rldyno.report.measures import significant
 
 # Steps for which the time of a run is drawn.

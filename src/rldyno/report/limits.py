@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rldyno.answers.groups import Group
 from rldyno.answers.limits import Distance, distances
 from rldyno.answers.numbers import factor, number, span
-from rldyno.answers.table import Group
 from rldyno.report.measures import significant
 from rldyno.results import Results
 from rldyno.typeset import Table

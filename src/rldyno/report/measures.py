@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
+from rldyno.answers.groups import Group, axis_words
 from rldyno.answers.numbers import number
-from rldyno.answers.table import Group, axis_words
 
 Json = dict[str, Any]
 

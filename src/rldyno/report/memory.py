@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from rldyno.answers.groups import Group
 from rldyno.answers.numbers import number
 from rldyno.answers.runs import Runs
-from rldyno.answers.table import Group
 from rldyno.report.measures import significant
 from rldyno.typeset import Table
 

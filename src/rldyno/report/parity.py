@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rldyno.answers import divergence
 from rldyno.answers.divergence import Divergence
-from rldyno.answers.table import ALGORITHM_NAMES, CERTIFICATE_WORDS, Group
+from rldyno.answers.groups import ALGORITHM_NAMES, CERTIFICATE_WORDS, Group
 from rldyno.records import Json
 from rldyno.results import Certificate, Results, judged
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rldyno.answers.divergence import Divergence
+from rldyno.answers.groups import CERTIFICATE_WORDS, Group, Metric, Row
 from rldyno.answers.numbers import factor, number, span
-from rldyno.answers.table import CERTIFICATE_WORDS, Group, Metric, Row
 from rldyno.report.crimes import Finding
 from rldyno.report.parity import ParityTable
 from rldyno.report.verdicts import JudgedClaim

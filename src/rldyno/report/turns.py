@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from rldyno.answers.breakeven import costs, pairwise
+from rldyno.answers.groups import Group
 from rldyno.answers.numbers import count
-from rldyno.answers.table import SEED, Group
+from rldyno.answers.table import SEED
 from rldyno.stats.bootstrap import Estimate
 from rldyno.typeset import Table
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from rldyno.answers import advice
 from rldyno.answers.breakeven import BreakEven
+from rldyno.answers.groups import Group
 from rldyno.answers.numbers import factor
-from rldyno.answers.table import SEED, Group
+from rldyno.answers.table import SEED
 from rldyno.claims.decide import judge
 from rldyno.claims.evidence import gather
 from rldyno.claims.form import shipped_claims

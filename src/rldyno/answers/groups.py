@@ -1,0 +1,179 @@
+"""What answers are made of: metrics, a contestant's figures, and groups of comparable trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from rldyno.answers.parity import Parity
+from rldyno.answers.runs import Runs
+from rldyno.results import ABSENT, FAILED, STALE, VALID
+from rldyno.stats.bootstrap import Estimate, Floats
+from rldyno.stats.equivalence import DIFFERENT
+
+ALGORITHM_NAMES = {"dqn": "DQN", "rainbow": "Rainbow", "a2c": "A2C", "ppo": "PPO"}
+
+
+@dataclass(frozen=True)
+class Metric:
+    name: str
+    title: str
+    unit: str
+    column: str
+    scale: float = 1.0
+    """Multiplies the column to give the unit."""
+    more_is_better: bool = False
+
+
+THRESHOLD = Metric("threshold", "Time to threshold", "s", "threshold_s")
+THROUGHPUT = Metric("throughput", "Speed", "steps/s", "steps_per_s", more_is_better=True)
+CPU = Metric("cpu", "CPU time", "s", "cpu_s")
+MEMORY = Metric("memory", "Peak memory", "MB", "peak_rss_bytes", scale=1e-6)
+STARTUP = Metric("startup", "Start-up", "s", "startup_s")
+METRICS = (THRESHOLD, THROUGHPUT, CPU, MEMORY, STARTUP)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A metric of a contestant. `ratio` says how many times worse than the best it is; the best has 1."""
+
+    estimate: Estimate
+    ratio: Estimate | None = None
+    best: bool = False
+    note: str | None = None
+    chance: float | None = None
+    """How easily chance alone parts it from the best: p, corrected for all pairs of the group (Holm)."""
+    more_seeds: int | None = None
+    """Where that is above 5 %: seeds that would probably tell them apart; None where that is hopeless."""
+    equal_within: float | None = None
+    """Adaptive seeds: shown to be no more than this share worse than the best."""
+
+
+@dataclass(frozen=True)
+class Row:
+    contestant: str
+    framework: str
+    mode: str
+    certificate: str
+    certificate_detail: str | None
+    done: int
+    reached: int
+    failed: int
+    pending: int
+    absent: str | None
+    """Why the framework could not run at all."""
+    failure: str | None
+    """Message of the first failed trial."""
+    figures: dict[str, Figure]
+    parity: Parity | None = None
+    """How it learns beside the others; None where nothing certified has run to hold it against."""
+
+    @property
+    def certified(self) -> bool:
+        return self.certificate == VALID
+
+    @property
+    def unranked(self) -> str | None:
+        """Why this contestant is shown but not ranked; None when it is."""
+        if self.absent is not None:
+            return self.absent
+        if self.failed:
+            return f"{self.failed} of {self.failed + self.done} trials failed: {self.failure}"
+        if not self.done:
+            return "no trial has ended yet"
+        if not self.certified:
+            return f"{CERTIFICATE_WORDS[self.certificate]}: {self.certificate_detail}"
+        if self.parity is not None and self.parity.state == DIFFERENT:
+            return f"learns unlike {self.parity.reference}: {self.parity.detail}"
+        return None
+
+
+CERTIFICATE_WORDS = {
+    VALID: "certified",
+    STALE: "certificate out of date",
+    ABSENT: "no certificate",
+    FAILED: "proof failed",
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Trials that differ in nothing but contestant and seed. Rows are ranked first, best first."""
+
+    axes: dict[str, Any]
+    setting: str
+    """The axes that vary within the study, besides algorithm and environment: `2 cores, batch_size 64`."""
+    stop_return: float | None
+    stop_episodes: int | None
+    rows: tuple[Row, ...]
+    trials: pl.DataFrame
+    runs: Mapping[str, Runs]
+    """Contestant → its finished runs."""
+
+    @property
+    def algorithm(self) -> str:
+        return algorithm_name(self.axes)
+
+    @property
+    def environment(self) -> str:
+        return str(self.axes["environment"])
+
+    @property
+    def label(self) -> str:
+        return group_label(self.axes, self.setting)
+
+    @property
+    def primary(self) -> Metric:
+        return primary_metric(self.stop_return)
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return METRICS if self.stop_return is not None else METRICS[1:]
+
+    @property
+    def ranked(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.unranked is None)
+
+
+def primary_metric(stop_return: object) -> Metric:
+    """What a group is ranked by: the time to its threshold if it has one."""
+    return THROUGHPUT if stop_return is None else THRESHOLD
+
+
+def run_values(done: Runs, metric: Metric) -> Floats:
+    """Values of the runs; for the threshold rows of (time, reached)."""
+    return done.times_to_threshold() if metric is THRESHOLD else done.known(metric.column)
+
+
+def algorithm_name(axes: Mapping[str, Any]) -> str:
+    name = str(axes["algorithm"])
+    return ALGORITHM_NAMES.get(name, name)
+
+
+def group_label(axes: Mapping[str, Any], setting: str) -> str:
+    task = f"{algorithm_name(axes)} on {axes['environment']}"
+    return f"{task}, {setting}" if setting else task
+
+
+def setting_label(axes: dict[str, Any], varying: Sequence[str]) -> str:
+    return ", ".join(
+        axis_words(name, axes[name])
+        for name in varying
+        if name not in ("algorithm", "environment") and axes[name] is not None
+    )
+
+
+def axis_words(name: str, value: Any) -> str:
+    plural = "" if value == 1 else "s"
+    words = {
+        "cores": f"{value} core{plural}",
+        "workers": f"{value} worker{plural}",
+        "device": str(value),
+        "dtype": str(value),
+        "division": f"{value} division",
+        "max_episode_steps": f"episodes of at most {value} steps",
+    }
+    return words.get(name, f"{name.removeprefix('hyper.')} {value}")
