@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 import sys
 from importlib.metadata import Distribution
@@ -410,3 +411,20 @@ def test_the_report_has_the_section_when_it_is_known_and_escapes_it(
     assert 'href="#usability"' in page
     assert "&lt;script&gt;3 is not 4&lt;/script&gt;" in page
     assert "<script>3 is not 4" not in page
+
+
+@pytest.mark.parametrize("width", [200, 75, 60, 50])
+def test_no_terminal_cuts_a_word(width: int) -> None:
+    from rich.console import Console
+
+    from rldyno.commands.usability import print_tables
+    from rldyno.typeset import Table
+
+    rows = (("torch", "torch.load(weights_only=True)", "1.25 eager, 14.1 compile"),) * 2
+    console = Console(width=width, record=True, file=io.StringIO())
+    print_tables([Table("x", "Title", ("Framework", "Saved by", "First update, s"), rows)], {}, console)
+    printed = console.export_text()
+    assert "…" not in printed
+    for word in ("torch.load(weights_only=True)", "14.1", "compile", "update,"):
+        assert word in printed
+    assert all(len(line.rstrip()) <= width for line in printed.splitlines())

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from rldyno.typeset import Table
 
-NARROW = 100
 # Too long for a terminal; the files and the report have them.
 MESSAGES = "usability-messages"
 
@@ -91,14 +90,33 @@ def chosen_parts(names: list[str]) -> list[str]:
 def print_tables(tables: list[Table], absent: dict[str, Any], console: Console) -> None:
     for table in tables:
         if table.name != MESSAGES:
-            console.print(cards(table) if console.width < NARROW else grid(table))
+            console.print(fitting(table, console))
     for name, why in absent.items():
         console.print(f"{name}: not measured, {why['reason']}", style="yellow", markup=False)
         console.print(f"  fix: {why['fix']}", markup=False)
 
 
-def grid(table: Table) -> Any:
-    """Rows and columns, where the terminal is wide enough for them."""
+def fitting(table: Table, console: Console) -> Any:
+    """A grid where no word has to be cut for it, else cards."""
+    # Two blanks and a rule between columns.
+    widths = column_widths(table, console.width - 3 * len(table.columns))
+    return cards(table) if widths is None else grid(table, widths)
+
+
+def column_widths(table: Table, available: int) -> list[int] | None:
+    """As wide as the texts, the widest made narrower until all fit; None if words would have to be cut."""
+    columns = list(zip(table.columns, *table.rows, strict=True))
+    least = [max(len(word) for text in texts for word in text.split() or [""]) for texts in columns]
+    widths = [max(map(len, texts)) for texts in columns]
+    while sum(widths) > available:
+        wrapping = [index for index, width in enumerate(widths) if width > least[index]]
+        if not wrapping:
+            return None
+        widths[max(wrapping, key=lambda index: widths[index])] -= 1
+    return widths
+
+
+def grid(table: Table, widths: list[int]) -> Any:
     from rich import box
     from rich.table import Table as Shown
     from rich.text import Text
@@ -107,16 +125,16 @@ def grid(table: Table) -> Any:
 
     title = Text(table.title, "bold")
     shown = Shown(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for index, column in enumerate(table.columns):
+    for index, (column, width) in enumerate(zip(table.columns, widths, strict=True)):
         right = index > 0 and is_figure(table, index)
-        shown.add_column(column, justify="right" if right else "left", no_wrap=index == 0)
+        shown.add_column(column, justify="right" if right else "left", width=width)
     for row in table.rows:
         shown.add_row(*map(Text, row))
     return shown
 
 
 def cards(table: Table) -> Any:
-    """A block for each row, for narrow terminals: nothing is cut, and nothing wraps inside a word."""
+    """A block for each row, for narrow terminals."""
     from rich.console import Group
     from rich.table import Table as Shown
     from rich.text import Text
