@@ -20,6 +20,14 @@ class NvmlFault(Exception):
     pass
 
 
+class NotFound(NvmlFault):
+    pass
+
+
+class Mismatch(Exception):
+    pass
+
+
 class FakeGpu:
     def __init__(self, number: int = 0) -> None:
         self.number = number
@@ -34,6 +42,8 @@ class FakeNvml:
     """The part of pynvml that is used. `broken`: name of a call → what it says instead of answering."""
 
     NVMLError = NvmlFault
+    NVMLError_FunctionNotFound = NotFound
+    NVMLLibraryMismatchError = Mismatch
     NVML_CLOCK_SM, NVML_CLOCK_MEM = "sm", "mem"
     nvmlMemory_v2 = 2
 
@@ -84,10 +94,17 @@ class FakeNvml:
     def nvmlDeviceGetClockInfo(self, gpu: FakeGpu, clock: str) -> int:
         return gpu.clocks[clock]
 
+    def nvmlDeviceGetCurrentClocksEventReasons(self, gpu: FakeGpu) -> int:
+        if "new names" in self.broken:
+            raise NotFound
+        return gpu.throttle
+
     def nvmlDeviceGetCurrentClocksThrottleReasons(self, gpu: FakeGpu) -> int:
         return gpu.throttle
 
     def nvmlDeviceGetComputeRunningProcesses(self, gpu: FakeGpu) -> list[Any]:
+        if "new names" in self.broken:
+            raise Mismatch("use a versioned function")
         return [SimpleNamespace(pid=pid, usedGpuMemory=held) for pid, held in gpu.processes.items()]
 
 
@@ -203,7 +220,7 @@ def test_a_process_of_unknown_size_is_no_figure() -> None:
 CALLS = {
     "nvmlDeviceGetUtilizationRates": ({"gpu_percent"}, {"utilisation_percent"}),
     "nvmlDeviceGetPowerUsage": ({"gpu_power_w"}, {"power_mean_w", "power_peak_w"}),
-    "nvmlDeviceGetCurrentClocksThrottleReasons": ({"gpu_throttle"}, {"throttle"}),
+    "nvmlDeviceGetCurrentClocksEventReasons": ({"gpu_throttle"}, {"throttle"}),
     "nvmlDeviceGetMemoryInfo": (
         {"gpu_memory_bytes", "gpu_memory_used_bytes", "gpu_memory_reserved_bytes"},
         {"memory_used_peak_bytes", "memory_reserved_bytes", "memory_peak_bytes", "memory_source"},
@@ -238,6 +255,23 @@ def test_an_older_driver_keeps_no_reserved_memory_apart() -> None:
     block = gpu_figures(Hardware(CpuCounter(), reader, None), 0)
     assert block is not None
     assert block["reasons"]["memory_reserved_bytes"] == "NVML: Function Not Found"
+
+
+def test_a_driver_that_lacks_newer_calls() -> None:
+    gpu = FakeGpu()
+    gpu.throttle = 0x4
+    reader = opened(FakeNvml(gpu, broken={"new names": "yes"}))
+    gpu.used += GIB
+    row = reader.read(SECOND, [1], slow=True)
+    assert (row["gpu_throttle"], row["gpu_memory_bytes"], reader.memory_source) == (0x4, GIB, "device")
+    assert reader.devices[0].device.reasons["processes"] == "NVML: use a versioned function"
+
+
+def test_the_real_module_has_every_name_that_is_used() -> None:
+    pynvml = pytest.importorskip("pynvml")
+    used = {name for name in vars(FakeNvml) if name.startswith(("nvml", "NVML"))}
+    assert {name for name in used if not hasattr(pynvml, name)} == set()
+    assert issubclass(pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError)
 
 
 def test_without_a_counter_energy_is_the_integral_of_power() -> None:

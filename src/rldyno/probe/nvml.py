@@ -48,13 +48,15 @@ class Device:
             "energy_mj": lambda: int(nvml.nvmlDeviceGetTotalEnergyConsumption(handle)),
             "sm_clock_mhz": lambda: int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
             "memory_clock_mhz": lambda: int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)),
-            "throttle": lambda: int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),
+            "throttle": lambda: self._throttle(handle),
             "processes": lambda: {
                 process.pid: process.usedGpuMemory
                 for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)
             },
         }
-        self._second_version = True
+        # pynvml's word for a driver that lacks a call is no NVMLError.
+        self._errors = (nvml.NVMLError, nvml.NVMLLibraryMismatchError)
+        self._second_version = self._new_name = True
         self.name = self._text(lambda: nvml.nvmlDeviceGetName(handle))
         self.uuid = self._text(lambda: nvml.nvmlDeviceGetUUID(handle))
         for name in (*FAST, *SLOW):
@@ -69,7 +71,7 @@ class Device:
             return None
         try:
             answer = call()
-        except self._nvml.NVMLError as error:
+        except self._errors as error:
             when = "" if time_ns is None else f", {time_ns / 1e9:.1f} s into the trial"
             self.reasons.setdefault(name, f"NVML: {error}{when}")
             self._failures[name] = self._failures.get(name, 0) + 1
@@ -95,6 +97,15 @@ class Device:
                 self._second_version = False
                 self.reasons["memory_reserved"] = f"NVML: {error}"
         return int(self._nvml.nvmlDeviceGetMemoryInfo(handle).used), None
+
+    def _throttle(self, handle: Any) -> int:
+        """The call was renamed; older drivers know its first name only."""
+        if self._new_name:
+            try:
+                return int(self._nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+            except self._nvml.NVMLError_FunctionNotFound:
+                self._new_name = False
+        return int(self._nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
 
     def _text(self, call: Callable[[], Any]) -> str | None:
         try:
