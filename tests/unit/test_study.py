@@ -89,9 +89,9 @@ def test_budget_and_seed_forms(load) -> None:
     assert study.budget.stop.episodes == 100
 
 
-def test_tf32_is_for_gpus(load, told) -> None:
+def test_tf32_is_for_gpus(load, mistakes) -> None:
     assert load(dtype='"tf32"', contestants='"torch:eager"', devices='"cuda"').dtype == "tf32"
-    (line,) = told(dtype='"tf32"')
+    (line,) = mistakes(dtype='"tf32"')
     assert "tf32 is a precision of GPUs" in line
 
 
@@ -177,7 +177,7 @@ def test_the_shipped_studies_load() -> None:
         ({"seeds": "{ max = 9, within = 2 }"}, "4: seeds.within: must be below 1, not 2"),
         ({"seeds": '"three"'}, "4: seeds: must be a whole number, not 'three'"),
         ({"seeds": "100_000"}, "1: the axes cross to 400,000 trials; the limit is 100,000"),
-        ({"dtype": '"float16"'}, "5: dtype: must be 'float32' or 'float64', not 'float16'"),
+        ({"dtype": '"float16"'}, "5: dtype: must be 'float32', 'float64' or 'tf32', not 'float16'"),
         ({"title": "3"}, "5: title: must be a text, not 3"),
         ({"max_episode_steps": "[100, 100]"}, "5: max_episode_steps: 100 is given twice"),
         ({"hyper": "3"}, "5: hyper: must be a table of hyper-parameters"),
