@@ -151,7 +151,7 @@ def test_every_framework_is_described(name: str) -> None:
 def test_a_message_that_names_both_sides() -> None:
     err = """I0000 a log line
 Traceback (most recent call last):
-  File "/work/x/mistake.py", line 5, in <module>
+  File "/home/x/mistake.py", line 5, in <module>
     y = x @ w
         ~~^~~
 RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)

@@ -65,6 +65,8 @@ def usability(
     if out is not None:
         for path in write_files(out, found, tables):
             print(path, file=sys.stderr)
+    if frameworks and found["absent"]:
+        raise typer.Exit(1)
 
 
 def chosen_frameworks(names: list[str]) -> list[str]:

@@ -15,7 +15,7 @@ from rldyno.usability import store
 Json = dict[str, Any]
 Records = Mapping[str, Json]
 NOT_MEASURED = "–"
-# Load average before a part was measured; measuring itself adds up to 1.
+# Load average before times were measured; measuring itself adds up to 1.
 BUSY = 1.5
 MISTAKES = {"shape": "wrong shape", "dtype": "wrong type", "device": "wrong device"}
 ACCEPTED = {"accepted": "accepted silently", "warned": "accepted with a warning"}
@@ -209,7 +209,7 @@ def notes(records: Records) -> Iterator[tuple[str, str]]:
         for mode, found in part(record, "start").get("first_update", {}).items():
             if found["reason"]:
                 yield name, f"no first update of {mode}: {found['reason']}"
-        load = max((found.get("load_before", 0.0) for found in record["parts"].values()), default=0.0)
+        load = max(part(record, timed).get("load_before", 0.0) for timed in ("start", "save"))
         if load > BUSY:
             yield name, f"the machine was busy (load {load:.1f}): times may be too long{cpu_words(record)}"
 
