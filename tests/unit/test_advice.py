@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from rldyno.answers.advice import Advice, advise, confidence_words, evidence_words, length_words, pick_words
+from rldyno.answers.advice import GOALS, Advice, advise
+from rldyno.answers.advice_words import BY, DOES, confidence_words, evidence_words, length_words, pick_words
 from rldyno.answers.breakeven import break_even, crossing, overtakings, pairwise
 from rldyno.answers.flips import axis_flips
 from rldyno.cli import app
@@ -259,6 +260,13 @@ def test_energy_is_not_readable_here_until_it_is(tmp_path: Path) -> None:
     (again,) = advise(load_results(tmp_path / "r"), "energy")
     assert len(again.picks) == 1
     assert again.picks[0].best.figures["energy"].estimate.point > 0
+    assert "it needs the least energy, " in pick_words(again.picks[0], "energy")
+    shown = CliRunner().invoke(app, ["advise", str(tmp_path / "r"), "--goal", "energy"])
+    assert shown.exit_code == 0, shown.output
+
+
+def test_every_goal_has_words() -> None:
+    assert set(GOALS) == set(DOES) == set(BY)
 
 
 def test_nobody_learned(tmp_path: Path) -> None:

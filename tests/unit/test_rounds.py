@@ -16,7 +16,8 @@ import pytest
 from rich.console import Console
 
 from rldyno import records, rounds
-from rldyno.answers.advice import advise, confidence_words
+from rldyno.answers.advice import advise
+from rldyno.answers.advice_words import confidence_words
 from rldyno.answers.looks import latest, status_lines
 from rldyno.answers.sentence import verdict
 from rldyno.answers.table import compare

@@ -48,7 +48,7 @@ def advise(
 def print_advice(found: Advice, directory: Path, console: Console) -> None:
     from rich.text import Text
 
-    from rldyno.answers import advice
+    from rldyno.answers import advice_words
 
     def say(text: str, style: str = "") -> None:
         console.print(Text(text, style), width=min(WIDTH, console.width))
@@ -57,16 +57,16 @@ def print_advice(found: Advice, directory: Path, console: Console) -> None:
     say(f"{found.task}, by {goals.get(found.goal, found.goal)}", "bold")
     for pick in found.picks[:SETTINGS_SHOWN]:
         prefix = f"{pick.group.setting}: " if pick.group.setting else ""
-        say(prefix + advice.pick_words(pick, found.goal), "green")
-        say(advice.confidence_words(pick, directory))
-        say(advice.evidence_words(pick), "dim")
+        say(prefix + advice_words.pick_words(pick, found.goal), "green")
+        say(advice_words.confidence_words(pick, directory))
+        say(advice_words.evidence_words(pick), "dim")
     if len(found.picks) > SETTINGS_SHOWN:
         say(f"… and {len(found.picks) - SETTINGS_SHOWN} more settings; --json has them all.", "dim")
     for flip in found.flips:
         say(flip.words)
     for pick, steps in found.lengths[:SETTINGS_SHOWN]:
         prefix = f"{pick.group.setting}: " if pick.group.setting else ""
-        say(prefix + advice.length_words(pick, steps))
+        say(prefix + advice_words.length_words(pick, steps))
     alike: dict[tuple[str, str], list[str]] = {}
     for refusal in found.refusals:
         alike.setdefault((refusal.why, refusal.instead), []).append(refusal.group.setting)

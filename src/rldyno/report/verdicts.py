@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rldyno.answers import advice
+from rldyno.answers import advice, advice_words
 from rldyno.answers.breakeven import BreakEven
 from rldyno.answers.groups import Group
 from rldyno.answers.numbers import factor
@@ -60,11 +60,11 @@ def advised(directory: Path, found: advice.Advice) -> TaskAdvice:
     alike = same_everywhere(found)
     picks = [
         prefix(pick.group)
-        + f"{advice.pick_words(pick, found.goal)} {advice.confidence_words(pick, directory)}"
+        + f"{advice_words.pick_words(pick, found.goal)} {advice_words.confidence_words(pick, directory)}"
         for pick in (() if alike else found.picks[:SETTINGS_SHOWN])
     ]
     lengths = [
-        prefix(pick.group) + advice.length_words(pick, steps)
+        prefix(pick.group) + advice_words.length_words(pick, steps)
         for pick, steps in found.lengths[:SETTINGS_SHOWN]
     ]
     refusals = dict.fromkeys(f"No advice: {item.why}. Run instead: {item.instead}" for item in found.refusals)
