@@ -88,8 +88,8 @@ def same_everywhere(found: advice.Advice) -> str | None:
     runners_up = " or ".join(f"`{name}`" for name in sorted({pick.runner_up.contestant for pick in picks}))
     lead = " to ".join(dict.fromkeys(factor(ratio) for ratio in (min(ratios), max(ratios))))
     return (
-        f"Take `{picks[0].contestant}` in all {len(picks)} settings: it {advice.DOES[found.goal]}, {lead} "
-        f"{advice.BY[found.goal]} {runners_up}. Confidence: {picks[0].confidence}."
+        f"Take `{picks[0].contestant}` in all {len(picks)} settings: it {advice_words.DOES[found.goal]}, {lead} "
+        f"{advice_words.BY[found.goal]} {runners_up}. Confidence: {picks[0].confidence}."
     )
 
 
