@@ -6,6 +6,7 @@ Stated errors: CPU 5 % + 0.1 s, memory 5 MiB, context switches 10 % + 50, runnab
 from __future__ import annotations
 
 import csv
+import os
 from pathlib import Path
 
 import pytest
@@ -146,3 +147,22 @@ def test_one_thread_on_one_core_is_no_crowd_and_every_gap_has_its_reason(tmp_pat
         assert missing == set(block["reasons"]), name
     assert outcome["gpu"] is None
     assert outcome["reasons"]["gpu"] == "the trial runs on the CPU"
+
+
+def test_a_trial_on_a_gpu(tmp_path: Path) -> None:
+    """A made-up GPU: 100 W, 512 MiB more than before the trial. Stated error of the energy: 2 % + 5 J."""
+    directory = make_trial(tmp_path, "good:2.5", device="cuda")
+    fake = Path(__file__).parents[1] / "workers" / "fake_nvml"
+    assert rldyno("trial", directory, env={**os.environ, "PYTHONPATH": str(fake)}).returncode == 0
+    outcome, rows = outcome_of(directory), samples_of(directory)
+    gpu, energy = outcome["gpu"], outcome["energy"]
+    assert energy["gpu_joules"] == pytest.approx(100 * outcome["wall_s"], rel=0.02, abs=5)
+    assert (gpu["utilisation_percent"], gpu["power_mean_w"], gpu["sm_clock_min_mhz"]) == (40, 100, 1980)
+    assert (gpu["memory_peak_bytes"], gpu["memory_source"]) == (512 * MIB, "device")
+    assert (gpu["memory_used_peak_bytes"], gpu["memory_reserved_bytes"]) == (1536 * MIB, 256 * MIB)
+    assert gpu["throttle"] == {"power limit": 1.0}
+    assert [device["name"] for device in gpu["devices"]] == ["Fake 9000"]
+    assert outcome["warnings"] == ["GPU 0 was slowed down in 100% of the training: power limit"]
+    assert sum(row["gpu_power_w"] == "100" for row in rows) > 40
+    last = [float(row["gpu_energy_joules"]) for row in rows if row["gpu_energy_joules"]][-1]
+    assert last == pytest.approx(200, abs=60)
