@@ -87,9 +87,10 @@ def same_everywhere(found: advice.Advice) -> str | None:
         return None
     runners_up = " or ".join(f"`{name}`" for name in sorted({pick.runner_up.contestant for pick in picks}))
     lead = " to ".join(dict.fromkeys(factor(ratio) for ratio in (min(ratios), max(ratios))))
+    does, by = advice_words.DOES[found.goal], advice_words.BY[found.goal]
     return (
-        f"Take `{picks[0].contestant}` in all {len(picks)} settings: it {advice_words.DOES[found.goal]}, {lead} "
-        f"{advice_words.BY[found.goal]} {runners_up}. Confidence: {picks[0].confidence}."
+        f"Take `{picks[0].contestant}` in all {len(picks)} settings: it {does}, {lead} {by} {runners_up}. "
+        f"Confidence: {picks[0].confidence}."
     )
 
 
