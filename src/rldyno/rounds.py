@@ -9,7 +9,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rldyno import records
-from rldyno.answers.duels import OPEN
 from rldyno.plan import Cell, Plan, Trial
 from rldyno.records import Json, Results
 from rldyno_rig.schema import OUTCOME_FILE
@@ -135,6 +134,7 @@ def tell(
     console: Console,
 ) -> None:
     from rldyno.answers import looks
+    from rldyno.answers.duels import OPEN
 
     every = [duel for group in standings for duel in group.duels]
     open_ = sum(duel.state == OPEN for duel in every)
