@@ -43,3 +43,7 @@ def test_seeds_are_added_to_what_is_open(lab: Lab) -> None:
     assert "adaptive seeds, 2 to 3: 2 looks, 0 comparisons decided, 1 open; stopped" in shown
     manifest = json.loads((lab.out / "manifest.json").read_text())
     assert [look["added"] for look in manifest["adaptive"]["looks"]] == [2, 0]
+    again = lab.run(SPEEDS, "--toolchain", f"torch={lab.interpreter}")
+    assert again.returncode == 0, again.stderr + again.stdout
+    assert "all 6 trials have ended before" in again.stdout
+    assert json.loads((lab.out / "manifest.json").read_text())["adaptive"] == manifest["adaptive"]
