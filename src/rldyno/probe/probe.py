@@ -21,8 +21,8 @@ _SLOW_NS = 1_000_000_000
 """New children, threads, peak, machine load: at 1 Hz. Ticks of 10 ms make faster load figures coarse."""
 _RARE_NS = 2_000_000_000
 """USS makes the kernel walk the worker's page tables: every 2 s, less often where it would take more than
-1/500 of a core."""
-_RARE_COST = 500
+1/1000 of a core."""
+_RARE_COST = 1000
 
 # Most samples hold these figures only: written from a template, they cost a third less.
 _QUICK = ("time_ns", *TreeUsage._fields)
