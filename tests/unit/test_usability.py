@@ -177,7 +177,7 @@ In /home/me/chain/lib/x.py
 
 Actual: 23 != 14
 """
-    found = mistakes.classify("shape", Ended(1, 0.1, "", err), ["/home/me/chain"])
+    found = mistakes.classify("shape", Ended(1, 0.1, "", err), [Path("/home/me/chain")])
     assert found["type"] == "InvalidType"
     assert found["message"] == "In lib/x.py\n\nActual: 23 != 14"
     assert (found["names"], found["traceback_lines"]) == (0, 12)

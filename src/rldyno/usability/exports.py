@@ -21,7 +21,7 @@ from rldyno.errors import Problem
 from rldyno.toolchains.catalogue import Toolchain, toolchain
 from rldyno.toolchains.resolve import Interpreter, ensure
 from rldyno.usability.frameworks import Export
-from rldyno.usability.process import rig
+from rldyno.usability.process import first_mode, rig
 from rldyno_rig.usability.job import NETWORKS
 
 Json = dict[str, Any]
@@ -41,8 +41,13 @@ def measure(name: str, path: Export, interpreter: Interpreter, chain: Toolchain,
     for network in NETWORKS:
         home = directory / network
         home.mkdir()
-        mode = next(mode for mode, devices in chain.modes.items() if "cpu" in devices)
-        job = {"part": "export", "mode": mode, "export": name, "network": network, "paths": extra}
+        job = {
+            "part": "export",
+            "mode": first_mode(chain),
+            "export": name,
+            "network": network,
+            "paths": extra,
+        }
         networks[network] = _run(interpreter, chain, job, home)
     reason = next(filter(None, map(_failure, networks.values())), None)
     passing = any(answer.get("passing") for answer in networks.values())

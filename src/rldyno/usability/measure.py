@@ -141,8 +141,8 @@ def measure_mistakes(subject: Subject, work: Path) -> Json:
 
 
 def measure_save(subject: Subject, work: Path) -> Json:
-    mode = next(mode for mode, devices in subject.chain.modes.items() if "cpu" in devices)
-    return process.rig(subject.interpreter, subject.chain, {"part": "save", "mode": mode}, work)
+    job = {"part": "save", "mode": process.first_mode(subject.chain)}
+    return process.rig(subject.interpreter, subject.chain, job, work)
 
 
 def measure_export(subject: Subject, work: Path) -> Json:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rldyno.toolchains.catalogue import Toolchain
 from rldyno.toolchains.resolve import Interpreter
 from rldyno.usability.frameworks import Mistake
-from rldyno.usability.process import Ended, start
+from rldyno.usability.process import Ended, private_paths, start, without_paths
 
 Json = dict[str, Any]
 # Each program multiplies [2, 3] by [4, 5], float64 by float32, or an array by one on a GPU that is not there.
@@ -29,11 +30,10 @@ def make(kind: str, mistake: Mistake, interpreter: Interpreter, chain: Toolchain
     script = directory / "mistake.py"
     script.write_text(mistake.code.lstrip(), encoding="utf-8")
     ended = start(interpreter, chain, [script.name], directory)
-    hidden = (directory, interpreter.path.parents[1], Path.home())
-    return classify(kind, ended, [str(path) for path in hidden])
+    return classify(kind, ended, private_paths(directory, interpreter))
 
 
-def classify(kind: str, ended: Ended, hidden: list[str]) -> Json:
+def classify(kind: str, ended: Ended, hidden: Sequence[Path]) -> Json:
     """The verdict, the message verbatim but for the paths in `hidden`, and how long a traceback it ends.
 
     refused: an exception; warned: it ran, with a word of warning; accepted: it ran; crashed.
@@ -45,16 +45,16 @@ def classify(kind: str, ended: Ended, hidden: list[str]) -> Json:
     if ended.code == 0:
         told = warning(kind, ended.err)
         verdict = "accepted" if told is None else "warned"
-        message = None if told is None else without_paths(told, hidden)
+        message = None if told is None else without_paths(told, hidden, LONGEST_MESSAGE)
         return {**found, "verdict": verdict, "message": message, "result": last_line(ended.out)}
     kind_of_error, text, lines = exception(ended.err)
-    text = without_paths(text, hidden)
+    message = without_paths(text, hidden, LONGEST_MESSAGE)
     return {
         **found,
         "verdict": "refused",
         "type": kind_of_error,
-        "message": text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 1] + "…",
-        "names": sum(bool(re.search(side, text, re.IGNORECASE)) for side in SIDES[kind]),
+        "message": message,
+        "names": sum(bool(re.search(side, message, re.IGNORECASE)) for side in SIDES[kind]),
         "traceback_lines": lines,
     }
 
@@ -64,12 +64,6 @@ def warning(kind: str, err: str) -> str | None:
     about = re.compile("|".join((kind, *SIDES[kind])), re.IGNORECASE)
     lines = (line for line in err.splitlines() if _WARNS.search(line) and about.search(line))
     return next(lines, None)
-
-
-def without_paths(text: str, hidden: list[str]) -> str:
-    for path in hidden:
-        text = text.replace(path + "/", "").replace(path, "…")
-    return text
 
 
 def exception(err: str) -> tuple[str, str, int]:

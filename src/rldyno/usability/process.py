@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from rldyno_rig.usability.job import ANSWER_FILE, JOB_FILE
 
 Json = dict[str, Any]
 TIMEOUT_S = 600.0
+LONGEST_ERROR = 300
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,27 @@ def rig(interpreter: Interpreter, chain: Toolchain, job: Json, directory: Path) 
     records.write_json(directory / JOB_FILE, given)
     home = str(Path(rldyno_rig.__file__).parent)
     ended = start(interpreter, chain, [home, "usability", str(directory)], directory)
-    if answer.exists():
-        return records.read_json(answer)
-    return {"error": last_words(ended)}
+    found: Json = records.read_json(answer) if answer.exists() else {"error": last_words(ended)}
+    if found["error"]:
+        hidden = private_paths(directory, interpreter)
+        found["error"] = without_paths(found["error"], hidden, LONGEST_ERROR)
+    return found
+
+
+def private_paths(directory: Path, interpreter: Interpreter) -> list[Path]:
+    """Where on this machine something ran, which is nobody's business."""
+    return [path for path in (directory, interpreter.path.parent.parent, Path.home()) if path.name]
+
+
+def without_paths(text: str, hidden: Iterable[Path], longest: int) -> str:
+    for path in hidden:
+        text = text.replace(f"{path}{os.sep}", "").replace(str(path), "…")
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def first_mode(chain: Toolchain) -> str:
+    """The framework's plainest mode that runs on the CPU."""
+    return next(mode for mode, devices in chain.modes.items() if "cpu" in devices)
 
 
 def last_words(ended: Ended) -> str:
