@@ -22,7 +22,7 @@ def run(arguments: List[str], started_ns: int) -> int:
 
         return serve(directory, started_ns)
     if job == "limits":
-        from rldyno_rig.limits import find
+        from rldyno_rig.limits.job import find
 
         return find(directory)
     if job == "usability":

@@ -12,7 +12,8 @@ import rldyno_rig
 from rldyno.toolchains.catalogue import catalogue
 
 HOME = Path(rldyno_rig.__file__).parent / "backends"
-USABILITY = Path(rldyno_rig.__file__).parent / "usability"
+FOLDERS = [Path(rldyno_rig.__file__).parent / name for name in ("usability", "limits")]
+"""Where `x_.py` may import framework x, as in backends."""
 BACKENDS = sorted(path for path in HOME.glob("*_.py") if path.name != "__init__.py")
 METHODS = ["put", "act", "update", "read", "sync_target", "drain", "state", "load", "forward", "grads"]
 # What a backend may import beside its own framework and the rig.
@@ -67,7 +68,7 @@ def test_a_backend_knows_one_framework(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(HOME.parent.rglob("*.py")), ids=lambda path: path.stem)
 def test_only_backends_know_a_framework(path: Path) -> None:
     if path.parent == HOME or (
-        path.parent == USABILITY and path.stem.endswith("_") and path.stem != "__init__"
+        path.parent in FOLDERS and path.stem.endswith("_") and path.stem != "__init__"
     ):
         return
     frameworks = {chain.import_name for chain in catalogue().values()} - {"numpy"}

@@ -25,7 +25,7 @@ from rldyno.limits.floor import (
 from rldyno.limits.trials import MachineLimits
 from rldyno.results import load_results
 from rldyno_rig import hyper
-from rldyno_rig import limits as rig_limits
+from rldyno_rig.limits import job as rig_limits
 from rldyno_rig.spec import Spec, complete
 from synthetic import NUMPY, TORCH, Shape, write_results
 
@@ -215,9 +215,13 @@ def test_limits_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.M
     assert first["flops_per_s"] == {"float32": 5e9}
     assert first["transfer_bytes_per_s"] is None
     assert "transfer_bytes_per_s" in first["reasons"]
-    measure.limits_of("cpu", 1, again=True)
-    measure.limits_of("cpu", 2)
+    said["flops_per_s"]["float32"], said["copy_bytes_per_s"] = 4e9, 2e9
+    again = measure.limits_of("cpu", 1, again=True)
+    assert (again["flops_per_s"]["float32"], again["copy_bytes_per_s"]) == (5e9, 2e9)
+    said["flops_per_s"]["float32"] = 1e9
+    both = measure.limits_of("cpu", 2)
     assert len(calls) == 3
+    assert both["flops_per_s"]["float32"] == 5e9, "two cores can do what one can"
 
 
 def test_a_gpu_without_a_toolchain_gives_reasons_and_is_asked_again(

@@ -24,7 +24,7 @@ from rldyno.launch.cpus import available_cpus, place
 from rldyno.machine import cpu_model, gpus, host_sha256
 from rldyno.toolchains.catalogue import COMMON_THREAD_VARIABLES, toolchain
 from rldyno.toolchains.resolve import Interpreter, resolve
-from rldyno_rig.limits import FOUND_FILE, JOB_FILE
+from rldyno_rig.limits.job import FOUND_FILE, JOB_FILE
 
 Json = dict[str, Any]
 
@@ -38,11 +38,17 @@ ON_CPU = "the data is in the CPU's memory already"
 def limits_of(
     device: str, cores: int, overrides: Mapping[str, Path] | None = None, again: bool = False
 ) -> Json:
-    """From the cache, or measured now and kept. What could not be measured is None, with a reason."""
+    """From the cache, or measured now and kept. What could not be measured is None, with a reason.
+
+    A limit is what was reached at best: measuring `again` raises what a busy machine had held down.
+    """
     path = _path(device, cores)
-    if path.exists() and not again:
-        return records.read_json(path)
-    found = _cpu(cores) if device == "cpu" else _accelerator(cores, overrides)
+    earlier = records.read_json(path) if path.exists() else None
+    if earlier is not None and not again:
+        return earlier
+    found = _cpu(cores, again) if device == "cpu" else _accelerator(cores, overrides)
+    if earlier is not None:
+        found = best_of(found, earlier)
     if found["copy_bytes_per_s"] is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         records.write_json(path, found)
@@ -57,9 +63,9 @@ def environment_rates(
     From the cache, or measured now by the rig in the numpy toolchain; None with a `reason` without one.
     """
     path = cache_dir() / "limits" / f"environments-{host_sha256()}.json"
-    kept: Json = records.read_json(path) if path.exists() and not again else {}
+    kept: Json = records.read_json(path) if path.exists() else {}
     asked = list(wanted)
-    missing = [one for one in asked if _environment_key(one) not in kept]
+    missing = [one for one in asked if again or _environment_key(one) not in kept]
     reason = None
     if missing:
         try:
@@ -68,7 +74,9 @@ def environment_rates(
         except Problem as problem:
             reason = problem.message
         else:
-            kept |= {_environment_key(one): one for one in found}
+            for one in found:
+                earlier = kept.get(_environment_key(one), one)
+                kept[_environment_key(one)] = max(one, earlier, key=lambda rate: float(rate["steps_per_s"]))
             path.parent.mkdir(parents=True, exist_ok=True)
             records.write_json(path, kept)
     return [kept.get(_environment_key(one), {**one, "steps_per_s": None, "reason": reason}) for one in asked]
@@ -86,7 +94,25 @@ def run_job(job: Json, interpreter: Interpreter, cores: int) -> Any:
         return json.loads((Path(name) / FOUND_FILE).read_text(encoding="utf-8"))
 
 
-def _cpu(cores: int) -> Json:
+def best_of(found: Json, other: Json) -> Json:
+    """`found`, with the figures of `other` that are higher."""
+    rates = {
+        dtype: max(found["flops_per_s"].get(dtype) or 0.0, other["flops_per_s"].get(dtype) or 0.0)
+        for dtype in {**found["flops_per_s"], **other["flops_per_s"]}
+    }
+    names = ("copy_bytes_per_s", "transfer_bytes_per_s")
+    known = {name: [one[name] for one in (found, other) if one[name] is not None] for name in names}
+    higher = {name: max(values, default=None) for name, values in known.items()}
+    return {**found, "flops_per_s": {dtype: rate for dtype, rate in rates.items() if rate}, **higher}
+
+
+def _cpu(cores: int, again: bool) -> Json:
+    """Several cores can do at least what one can, however busy the machine is."""
+    found = _cpu_now(cores)
+    return found if cores == 1 else best_of(found, limits_of("cpu", 1, again=again))
+
+
+def _cpu_now(cores: int) -> Json:
     command = [sys.executable, "-m", "rldyno.limits.host", str(cores)]
     said = _run(command, dict.fromkeys(COMMON_THREAD_VARIABLES, str(cores)), cores, "measuring the CPU")
     return {
@@ -128,6 +154,7 @@ def _about(device: str, cores: int) -> Json:
         "schema": LIMITS_SCHEMA,
         "made_at": records.now_iso(),
         "host_sha256": host_sha256(),
+        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "device": device,
         "cores": cores,
     }

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from rldyno.errors import Problem
 from rldyno.limits.measure import environment_rates, limits_of
-from rldyno_rig.hyper import to_json
 
 if TYPE_CHECKING:
     from rldyno.plan import Plan
@@ -28,8 +27,7 @@ def study_limits(plan: Plan, overrides: Mapping[str, Path] | None, tell: Callabl
         except Problem as problem:
             tell(f"no limits of {device} with {cores} cores: {problem.message}")
     wanted = {
-        (cell.environment, to_json(cell.hyper)["environments"], cell.max_episode_steps): None
-        for cell in plan.cells
+        (cell.environment, cell.hyper.environments, cell.max_episode_steps): None for cell in plan.cells
     }
     names = ("environment", "environments", "max_episode_steps")
     rates = environment_rates([dict(zip(names, one, strict=True)) for one in wanted], overrides)

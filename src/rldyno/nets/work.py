@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rldyno.errors import Problem
@@ -102,7 +102,7 @@ def time_job(asked: Asked, contestant: str, net: Net) -> Json:
         "device": asked.device,
         "dtype": asked.dtype,
         "algorithm": asked.algorithm,
-        "hyper": hyper.to_json(spec.hyper),
+        "hyper": asdict(spec.hyper),
         "observation": net.observation,
         "observation_dtype": spec.network.observation_dtype,
         "actions": net.outputs,

@@ -1,0 +1,1 @@
+"""What the environments and the accelerator of this machine can do at best."""

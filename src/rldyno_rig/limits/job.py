@@ -1,0 +1,49 @@
+"""The `limits` job: what the environments and the accelerator of this machine can do at best.
+
+Reads limits.json and writes limits_found.json. A figure that cannot be taken is null, with a reason.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import time
+from pathlib import Path
+from typing import Any, Dict
+
+import numpy as np
+
+from rldyno_rig import envs
+
+JOB_FILE = "limits.json"
+FOUND_FILE = "limits_found.json"
+
+SECONDS = 0.3
+VARIED = 256
+
+
+def find(directory: Path) -> int:
+    job = json.loads((directory / JOB_FILE).read_text(encoding="utf-8"))
+    if job["what"] == "environments":
+        found: Any = [environment_rate(asked) for asked in job["environments"]]
+    else:
+        found = importlib.import_module("rldyno_rig.limits." + job["framework"] + "_").find()
+    (directory / FOUND_FILE).write_text(json.dumps(found), encoding="utf-8")
+    return 0
+
+
+def environment_rate(asked: Dict[str, Any]) -> Dict[str, Any]:
+    """Environment steps per second of `environments` side by side under random actions, without an agent."""
+    environment = envs.make(asked["environment"], asked["environments"], 0, asked["max_episode_steps"])
+    rng = np.random.default_rng(0)
+    actions = rng.integers(0, environment.actions, (VARIED, asked["environments"]))
+    environment.reset()
+    best = 0.0
+    for _ in range(3):
+        steps, started = 0, time.perf_counter()
+        while time.perf_counter() - started < SECONDS / 3:
+            for row in actions:
+                environment.step(row)
+            steps += actions.size
+        best = max(best, steps / (time.perf_counter() - started))
+    return dict(asked, steps_per_s=best)
