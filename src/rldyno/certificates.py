@@ -27,7 +27,7 @@ from rldyno.launch.children import die_with_parent
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig import identity
-from rldyno_rig.hyper import ALGORITHMS
+from rldyno_rig.hyper import LEARNERS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -73,11 +73,11 @@ def subjects(plan: Plan) -> list[Subject]:
 
 
 def every_subject(contestants: Iterable[str], device: str) -> list[Subject]:
-    """All algorithms and networks of these contestants."""
+    """All algorithms, the classifier of `rldyno nets` too, and networks of these contestants."""
     return [
         Subject(contestant, algorithm, network, device)
         for contestant in contestants
-        for algorithm in ALGORITHMS
+        for algorithm in LEARNERS
         for network in NETWORKS
     ]
 
@@ -152,7 +152,9 @@ def sentence(certificate: Json) -> str:
     """One line: what was proven, and how closely."""
     what = f"{certificate['contestant']} {certificate['algorithm']} {certificate['network']}"
     if certificate["passed"]:
-        return f"{what}: proven, worst float64 error {worst(certificate, 'float64'):.1e}"
+        return (
+            f"{what}: proven, worst float64 error {worst(certificate, 'float64'):.1e}{tf32_cost(certificate)}"
+        )
     if certificate["error"]:
         return f"{what}: NOT PROVEN, {certificate['error']}"
     broken = [rung for rung in certificate["rungs"] if not rung["passed"]]
@@ -161,6 +163,15 @@ def sentence(certificate: Json) -> str:
         f"{what}: NOT PROVEN, {first['rung']} is off by {first['error']:.1e} in {first['dtype']}"
         f" ({len(broken)} rungs of {len(certificate['rungs'])} failed)"
     )
+
+
+def tf32_cost(certificate: Json) -> str:
+    """How far TensorFloat-32 is from the reference, where that was tried."""
+    errors = {rung["rung"]: rung["error"] for rung in certificate["rungs"] if rung["dtype"] == "tf32"}
+    if not errors:
+        return ""
+    forward, trained = errors["forward"], errors["weights after 100"]
+    return f"; TF32 is off by {forward:.0e} forward, {trained:.0e} after 100 updates"
 
 
 def worst(certificate: Json, dtype: str) -> float:

@@ -155,7 +155,8 @@ class Classifier:
     clip_eps: float = 1e-6
 
 
-Hyper = Union[Dqn, Rainbow, A2c, Ppo, Classifier]
+Hyper = Union[Dqn, Rainbow, A2c, Ppo]
+AnyHyper = Union[Hyper, Classifier]
 
 ALGORITHMS: Dict[str, Type[Any]] = {"dqn": Dqn, "rainbow": Rainbow, "a2c": A2c, "ppo": Ppo}
 # Everything a backend can compute.

@@ -8,7 +8,7 @@ from typing import Dict, Tuple
 
 import numpy as np
 
-from rldyno_rig.hyper import Convolutions, Hyper
+from rldyno_rig.hyper import AnyHyper, Convolutions
 
 Params = Dict[str, np.ndarray]
 
@@ -58,7 +58,7 @@ class Network:
 class Spec:
     algorithm: str
     network: Network
-    hyper: Hyper
+    hyper: AnyHyper
 
     @property
     def optimiser(self) -> str:
@@ -67,7 +67,7 @@ class Spec:
 
 
 def complete(
-    algorithm: str, hyper: Hyper, observation_shape: Tuple[int, ...], observation_dtype: str, actions: int
+    algorithm: str, hyper: AnyHyper, observation_shape: Tuple[int, ...], observation_dtype: str, actions: int
 ) -> Spec:
     """The spec of an algorithm on an environment with these observations and actions."""
     actor_critic = algorithm in ("a2c", "ppo")

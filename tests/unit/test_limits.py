@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from rldyno.answers.limits import distances
 from rldyno.errors import Problem
-from rldyno.limits import host, measure
+from rldyno.limits import host, measure, study
 from rldyno.limits.floor import (
     ACT,
     ARITHMETIC,
@@ -261,3 +262,43 @@ def test_environments_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (found,) = json.loads((tmp_path / rig_limits.FOUND_FILE).read_text())
     assert found["environments"] == 2
     assert found["steps_per_s"] > 1000
+
+
+def test_environment_rates_are_kept_and_only_rise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path))
+    rates = iter([100.0, 80.0, 120.0])
+    monkeypatch.setattr(measure, "resolve", lambda framework, overrides: None)
+    monkeypatch.setattr(
+        measure,
+        "run_job",
+        lambda job, interpreter, cores: [{**one, "steps_per_s": next(rates)} for one in job["environments"]],
+    )
+    wanted = [{"environment": "CartPole-v1", "environments": 1, "max_episode_steps": None}]
+    seen = [
+        measure.environment_rates(wanted, again=again)[0]["steps_per_s"]
+        for again in (False, False, True, True)
+    ]
+    assert seen == [100.0, 100.0, 100.0, 120.0]
+
+
+def test_a_study_asks_for_each_device_and_environment_once(monkeypatch: pytest.MonkeyPatch):
+    def limits_of(device: str, cores: int, overrides: object) -> dict[str, object]:
+        if cores == 2:
+            raise Problem("too busy")
+        return {"device": device, "cores": cores}
+
+    monkeypatch.setattr(study, "limits_of", limits_of)
+    monkeypatch.setattr(study, "environment_rates", lambda wanted, overrides: list(wanted))
+    cells = [
+        SimpleNamespace(
+            device="cpu", cores=cores, environment="CartPole-v1", max_episode_steps=None, hyper=hyper.Dqn()
+        )
+        for cores in (1, 1, 2)
+    ]
+    lines: list[str] = []
+    found = study.study_limits(SimpleNamespace(cells=cells), None, lines.append)  # type: ignore[arg-type]
+    assert found["devices"] == [{"device": "cpu", "cores": 1}]
+    assert found["environments"] == [
+        {"environment": "CartPole-v1", "environments": 1, "max_episode_steps": None}
+    ]
+    assert lines == ["no limits of cpu with 2 cores: too busy"]
