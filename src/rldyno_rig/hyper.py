@@ -246,7 +246,7 @@ def defaults(algorithm: str, environment: str) -> Hyper:
     return ALGORITHMS[algorithm](**TUNED.get((algorithm, environment), {}))
 
 
-def to_json(hyper: Hyper) -> Dict[str, Any]:
+def to_json(hyper: AnyHyper) -> Dict[str, Any]:
     return dataclasses.asdict(hyper)
 
 
