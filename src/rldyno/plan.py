@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ class Trial:
     hang_timeout_s: float = HANG_TIMEOUT_S
     sample_hz: float = SAMPLE_HZ
 
-    @property
+    @cached_property
     def id(self) -> str:
         """A readable slug and a hash of what shapes the computation, safe as a file name anywhere."""
         content = {key: value for key, value in self._fields().items() if key not in _CIRCUMSTANCES}

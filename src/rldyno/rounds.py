@@ -80,7 +80,7 @@ def add_seeds(
         standings = looks.look(load_results(results.root), rule)
         following = next_seeds(plan, part, standings)
         ended = None
-        if following and hours.spent():
+        if hours.spent() and (following or unfinished(results, part)):
             following, ended = [], "hours"
         elif not following:
             ended = looks.ending(standings)
@@ -93,6 +93,11 @@ def add_seeds(
         if ended:
             return part
         hours.timed(run, replace(plan, trials=tuple(following)))
+
+
+def unfinished(results: Results, part: Plan) -> bool:
+    ended = (records.DONE, records.FAILED)
+    return any(records.trial_state(results.trial(trial.id)).name not in ended for trial in part.trials)
 
 
 def next_seeds(plan: Plan, part: Plan, standings: Iterable[Standing]) -> list[Trial]:

@@ -205,6 +205,18 @@ def test_hours_that_end_after_the_opening_leave_comparisons_open(
     assert "open: neither told apart nor within 2 %" in lines[1]
 
 
+def test_hours_that_end_within_the_opening_resolve_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The five blocks that ran tell all apart, but the study asks for seven."""
+    clear = {"numpy:eager": (100.0, 0.01), "torch:eager": (300.0, 0.01), "jax:jit": (900.0, 0.01)}
+    course = Course(tmp_path, "{ min = 7, max = 9 }", clear)
+    monkeypatch.setattr(rounds.Hours, "spent", lambda _: len(course.ran) >= 15)
+    course.go(hours=1.0)
+    assert len(course.ran) == 15
+    assert course.results.read_manifest()["adaptive"]["ended"] == "hours"
+
+
 def test_a_contestant_that_fails_gets_no_more_seeds(tmp_path: Path) -> None:
     course = Course(tmp_path, "{ min = 5, max = 7 }")
     first = next(trial for trial in course.plan.trials if trial.cell.contestant == "torch:eager")
