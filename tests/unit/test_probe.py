@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rldyno.probe import Probe
 from rldyno.probe.linux import LinuxMachine, LinuxTree
-from rldyno.probe.probe import busy_percent
+from rldyno.probe.probe import busy_percent, idle_cpu_percent
 from rldyno.probe.tree import Carry, CpuTimes, TaskUsage, TreeUsage
 from rldyno_rig.schema import SAMPLE_COLUMNS
 
@@ -347,3 +347,11 @@ def test_the_end_of_the_tree_is_no_sample(monkeypatch: pytest.MonkeyPatch) -> No
     tree.alive = False
     assert not probe.sample()
     assert probe.samples == 1
+
+
+def test_the_idle_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("rldyno.probe.probe.open_machine", FakeMachine)
+    monkeypatch.setattr("rldyno.probe.probe.time.sleep", waits.append)
+    assert idle_cpu_percent() == 25.0
+    assert waits == [1.0]

@@ -159,3 +159,39 @@ def test_a_trial_imports_nothing_heavy() -> None:
     heavy = ("pynvml", "polars", "pydantic", "altair", "jinja2")
     code = f"import sys, rldyno.trial; print([name for name in {heavy} if name in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "percent", "reason"),
+    [
+        ({"machine": {"host_sha256": "here"}, "idle_cpu_percent": 1.5}, 1.5, None),
+        ({"machine": {"host_sha256": "there"}, "idle_cpu_percent": 1.5}, None, "another one"),
+        ({"machine": {"host_sha256": "here"}}, None, "--no-limits"),
+        (None, None, "started without it"),
+    ],
+)
+def test_the_idle_machine_is_the_one_the_run_began_on(
+    tmp_path: Path, manifest: Any, percent: float | None, reason: str | None
+) -> None:
+    if manifest is not None:
+        (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    idle = trial.idle_machine(tmp_path / "trials" / "t", "here", 22.0)
+    assert (idle.cpu_percent, idle.memory_percent) == (percent, 22.0)
+    assert (reason or "") in (idle.cpu_reason or "")
+    assert (idle.cpu_reason is None) == (percent is not None)
+
+
+@pytest.mark.parametrize("exit_code", [0, 3, -9])
+def test_every_figure_that_is_missing_says_why(tmp_path: Path, exit_code: int) -> None:
+    found = made(tmp_path, Ending.from_exit(exit_code), GOOD if exit_code == 0 else None)
+    for name in ("memory", "cpu", "energy", "machine", "noise"):
+        missing = {figure for figure, value in found[name].items() if value is None}
+        assert missing == set(found[name]["reasons"]), name
+    assert found["reasons"]["gpu"] == NO_GPU_USED
+
+
+def test_a_worker_that_never_ran_has_a_reason_for_all() -> None:
+    found = outcome.make_outcome({"trial": "t"}, 1, Ending("absent", "no interpreter"), "now")
+    figures = ("wall_s", "cpu_s", "peak_rss_bytes", "memory", "cpu", "gpu", "energy", "machine", "noise")
+    assert {found["reasons"][name] for name in figures} == {"the worker never ran"}
+    assert found["warnings"] == []
