@@ -83,6 +83,15 @@ def test_too_few_seeds_are_said_and_exclude_nobody(tmp_path: Path) -> None:
     )
 
 
+def test_how_many_seeds_would_show_parity_is_said(tmp_path: Path) -> None:
+    group = group_of(tmp_path / "r", NUMPY, TORCH, seeds=3)
+    parity = parity_of(group, "torch:eager")
+    (row,) = [row for row in group.rows if row.contestant == "torch:eager"]
+    undecided = replace(row, parity=replace(parity, state=UNDECIDED, more_seeds=4))
+    changed = replace(group, rows=tuple(undecided if found is row else found for found in group.rows))
+    assert "learns like `numpy:eager` (about 4 more seeds would)." in sentence(changed)
+
+
 def test_without_anything_certified_there_is_no_parity(tmp_path: Path) -> None:
     bare = [replace(contestant, certificate="absent") for contestant in (NUMPY, TORCH)]
     assert all(row.parity is None for row in group_of(tmp_path / "r", *bare).rows)

@@ -126,14 +126,21 @@ def unproven(group: Group) -> str | None:
     names = ", ".join(f"`{row.contestant}`" for row in open_still)
     reference = next(row.parity.reference for row in open_still if row.parity is not None)
     verb = "learns" if len(open_still) == 1 else "learn"
-    return f"Not shown yet, for want of seeds: that {names} {verb} like `{reference}`."
+    known = [row.parity.more_seeds for row in open_still if row.parity is not None]
+    more = [seeds for seeds in known if seeds is not None]
+    enough = f" (about {more_words(max(more))} would)" if more and len(more) == len(known) else ""
+    return f"Not shown yet, for want of seeds: that {names} {verb} like `{reference}`{enough}."
 
 
 def seeds_words(second: Row, group: Group) -> str:
     figure = second.figures.get(group.primary.name)
     if figure is None or figure.more_seeds is None:
         return ""
-    return f" (about {figure.more_seeds} more seed{'' if figure.more_seeds == 1 else 's'} would tell)"
+    return f" (about {more_words(figure.more_seeds)} would tell)"
+
+
+def more_words(seeds: int) -> str:
+    return f"{seeds} more seed{'' if seeds == 1 else 's'}"
 
 
 def winner(group: Group) -> Row | None:
