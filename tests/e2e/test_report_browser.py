@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, Request, sync_playwright
 
-from synthetic import ZOO, Shape, write_results
+from rldyno.report import write_report
+from synthetic import COMPILE, TORCH, ZOO, Shape, write_results
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(
@@ -40,7 +41,9 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("report") / "results"
-    shape = Shape(contestants=ZOO, algorithms=["dqn", "ppo"], cores=(1, 2), seeds=3, title=EVIL, pending=1)
+    shape = Shape(
+        contestants=ZOO, algorithms=["dqn", "ppo"], cores=(1, 2), seeds=3, title=EVIL, pending=1, limits=True
+    )
     write_results(root, shape)
     done = subprocess.run(
         [sys.executable, "-m", "rldyno", "report", str(root)], capture_output=True, text=True, check=True
@@ -147,12 +150,42 @@ def test_filtering_by_text_and_by_choice(opened: Opened) -> None:
 def test_every_section_is_there_and_linked(opened: Opened) -> None:
     page = opened.page
     names = [link.get_attribute("href") or "" for link in page.locator("nav a").all()]
-    assert "#scaling" in names
+    assert {"#scaling", "#limits", "#utilisation"} <= set(names)
+    order = page.locator("main section[id]").evaluate_all("found => found.map((one) => `#${one.id}`)")
+    assert names == [name for name in order if name in names]
     for name in names:
         assert page.locator(f"section{name}").count() == 1
     found = page.locator("#crimes li.found strong").all_inner_texts()
     assert "Too few seeds" in found
     assert "Uncertified contestants" in found
+
+
+def test_a_report_of_gpu_runs(browser: Browser, tmp_path: Path) -> None:
+    shape = Shape(
+        contestants=[TORCH, COMPILE],
+        algorithms=["ppo"],
+        devices=["cpu", "cuda"],
+        seeds=1,
+        sample_hz=2,
+        limits=True,
+    )
+    opened = Opened(browser, write_report(write_results(tmp_path / "r", shape)))
+    assert opened.complaints == []
+    power = opened.page.locator("#gpu .chart[data-chart=power] svg")
+    assert power.count() == 1
+    assert "180" in opened.page.locator("#utilisation table", has_text="How runs used the GPU").inner_text()
+    overtaking = opened.page.locator("#startup table").first.inner_text()
+    assert "torch:compile" in overtaking
+    assert opened.page.locator("#answer .overview svg").count() == 1
+    opened.page.close()
+
+
+def test_it_prints_every_chart(opened: Opened) -> None:
+    """A4 paper in a light scheme: nothing is cut off at the right."""
+    opened.page.emulate_media(media="print", color_scheme="light")
+    opened.page.set_viewport_size({"width": 794, "height": 1123})
+    assert opened.page.locator("nav").is_hidden()
+    assert opened.page.pdf(format="A4").startswith(b"%PDF")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -285,7 +285,7 @@ def oversubscribed(results: Results, _: Sequence[Group]) -> Finding:
         return Finding(name, CLEAR, f"at most {most:.1f} threads wanted to run at one time, on average")
     counts = crowded.group_by("contestant", "cores").agg(pl.len(), pl.col("threads_runnable_mean").max())
     found = {
-        f"{contestant}: up to {threads:.1f} threads on {cores} core{'s'[: cores != 1]} in {trials} trials"
+        f"{contestant}: up to {threads:.1f} threads on {counted(cores, 'core')} in {counted(trials, 'trial')}"
         for contestant, cores, trials, threads in counts.iter_rows()
     }
     fix = "raise `cores`, or lower the thread count of its libraries in the toolchain"
@@ -298,6 +298,10 @@ def finished(results: Results) -> pl.DataFrame:
 
 def ran(groups: Sequence[Group]) -> list[tuple[Group, Row]]:
     return [(group, row) for group in groups for row in group.rows if row.done]
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def listed(items: Iterable[str]) -> str:

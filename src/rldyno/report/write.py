@@ -130,7 +130,9 @@ def environment() -> Environment:
     )
     made.filters["figure"] = lambda value: "–" if value is None else "0" if value == 0 else f"{value:.0e}"
     made.filters["words"] = page.sentence_parts
-    made.filters["figures_in"] = is_figure
+    made.filters["figure_columns"] = lambda table: {
+        index for index in range(len(table.columns)) if is_figure(table, index)
+    }
     return made
 
 
