@@ -46,8 +46,21 @@ def machine_facts() -> dict[str, Any]:
         "load": _load(),
         "gpus": gpu_list,
         "gpus_reason": no_gpus,
+        **_counter_reasons(),
         "compilers": compilers(),
         "virtualisation": virtualisation(),
+    }
+
+
+def _counter_reasons() -> dict[str, str | None]:
+    """Why the probe will find no CPU energy and no hardware counters; None where it will."""
+    from rldyno.probe import perf, rapl
+
+    counters = perf.Counters(os.getpid())
+    counters.close()
+    return {
+        "cpu_energy_reason": rapl.RaplReader().reasons.get(rapl.COLUMN),
+        "counters_reason": counters.reasons.get("instructions"),
     }
 
 

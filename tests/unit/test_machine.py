@@ -21,6 +21,8 @@ def test_facts_are_json_and_do_not_name_the_host() -> None:
     assert 1 <= facts["cores_usable"] <= os.cpu_count()
     assert facts["cpu"]
     assert bool(facts["gpus"]) == (facts["gpus_reason"] is None)
+    for name in ("cpu_energy_reason", "counters_reason"):
+        assert facts[name] is None or "counter" in facts[name]
     assert f'"{socket.gethostname()}"' not in text
 
 

@@ -82,6 +82,8 @@ def _facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
         ("processor", f"{machine['cpu']}: {cores}"),
         ("memory", f"{megabytes(free)} free of {megabytes(total)}"),
         ("GPUs", ", ".join(gpus) or f"none ({machine['gpus_reason']})"),
+        ("CPU energy", machine["cpu_energy_reason"] or "readable"),
+        ("counters", machine["counters_reason"] or "readable"),
         ("disk", f"{megabytes(diagnosis.cache_free_bytes)} free in {diagnosis.cache}"),
         ("Pythons", ", ".join(python.version for python in diagnosis.pythons)),
         ("compilers", ", ".join(compilers) or "none"),
