@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rldyno.probe import nvml
 from rldyno.probe.gpus import COLUMNS, GpuReader, open_gpus
 from rldyno.probe.hardware import Hardware
 from rldyno.probe.nvml import HARMLESS, throttle_words, visible_devices
@@ -61,6 +62,9 @@ class FakeNvml:
 
     def nvmlShutdown(self) -> None:
         self.shut_down = True
+
+    def nvmlSystemGetDriverVersion(self) -> str:
+        return "999.1"
 
     def nvmlDeviceGetCount(self) -> int:
         return len(self.gpus)
@@ -383,3 +387,23 @@ def test_throttle_words() -> None:
     assert throttle_words(0x44) == ["power limit", "thermal limit (hardware)"]
     assert throttle_words(0x1000) == ["unknown (0x1000)"]
     assert len(throttle_words(HARMLESS)) == 3
+
+
+def test_the_self_check_shows_everything_and_why_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpu = FakeGpu()
+    gpu.throttle = 0x4
+    broken = {"nvmlDeviceGetPowerUsage": "Not Supported", "second version": "yes"}
+    monkeypatch.setattr(nvml, "start_nvml", lambda: (FakeNvml(gpu, broken=broken), None))
+    nvml.main()
+    shown = capsys.readouterr().out
+    assert "GPU 0: Fake 9000" in shown
+    for name in (*nvml.FAST, *nvml.SLOW):
+        assert f"  {name} " in shown
+    assert "power_w            not readable: NVML: Not Supported" in shown
+    assert "memory reserved    not readable: NVML: Function Not Found" in shown
+    assert "0x4 = ['power limit']" in shown
+    monkeypatch.setattr(nvml, "start_nvml", lambda: (None, "NVML: Driver Not Loaded"))
+    nvml.main()
+    assert capsys.readouterr().out == "no GPU can be read: NVML: Driver Not Loaded\n"

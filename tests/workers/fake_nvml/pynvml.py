@@ -29,6 +29,10 @@ def nvmlShutdown():
     pass
 
 
+def nvmlSystemGetDriverVersion():
+    return "999.1"
+
+
 def nvmlDeviceGetCount():
     return 1
 
