@@ -64,6 +64,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", Shape(contestants=[TORCH, GRAPH], algorithms=["ppo"], seeds=5))
     evidence = gather([load_results(root)])
     found = {claim.id: judge_claim(claim, evidence) for claim in shipped_claims()}
+    assert found["liu-8"].missing == ("needs two algorithms (has 1)",)
     assert found["liu-9"].missing == ("needs three operating systems (has 1)",)
     assert found["liu-11"].missing == ("needs a GPU",)
     assert found["liu-4"].missing == ("needs algorithm rainbow",)

@@ -9,7 +9,15 @@ from rldyno.claims.form import HYPER, Check, Condition
 from rldyno.claims.metrics import METRICS
 
 COUNTS = {2: "two", 3: "three", 4: "four", 5: "five"}
-PLURALS = {"system": "operating systems", "cores": "numbers of cores", "device": "kinds of device"}
+PLURALS = {
+    "system": "operating systems",
+    "cores": "numbers of cores",
+    "device": "kinds of device",
+    "framework": "frameworks",
+    "algorithm": "algorithms",
+    "environment": "environments",
+    "execution": "kinds of execution",
+}
 
 
 def lacking(check: Check, evidence: Evidence) -> list[str]:
