@@ -180,12 +180,14 @@ def test_a_report_of_gpu_runs(browser: Browser, tmp_path: Path) -> None:
     opened.page.close()
 
 
-def test_it_prints_every_chart(opened: Opened) -> None:
-    """A4 paper in a light scheme: nothing is cut off at the right."""
-    opened.page.emulate_media(media="print", color_scheme="light")
-    opened.page.set_viewport_size({"width": 794, "height": 1123})
+def test_it_prints_on_a4(browser: Browser, report: Path) -> None:
+    """718 px lie between the margins of the paper."""
+    opened = Opened(browser, report, viewport={"width": 718, "height": 1000})
+    opened.page.emulate_media(media="print")
     assert opened.page.locator("nav").is_hidden()
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 718
     assert opened.page.pdf(format="A4").startswith(b"%PDF")
+    opened.page.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
