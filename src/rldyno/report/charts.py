@@ -226,7 +226,9 @@ def stacked(theme: Theme, parts: Sequence[str], column: str, x_title: str, form:
             color=alt.Color(
                 "part:N",
                 scale=alt.Scale(domain=list(parts), range=list(theme.parts[: len(parts)])),
-                legend=alt.Legend(title=None, orient="top", columns=4, symbolType="square"),
+                legend=alt.Legend(
+                    title=None, orient="top", columns=3 if len(parts) == 5 else 4, symbolType="square"
+                ),
             ),
             order=alt.Order("part_order:Q"),
             tooltip=[
