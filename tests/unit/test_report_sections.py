@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from rldyno.answers.table import compare
+from rldyno.errors import Problem
+from rldyno.nets.work import net_named
 from rldyno.report.content import Content, gather
 from rldyno.report.figures import all_tables
 from rldyno.report.hardware import not_measured
@@ -117,6 +120,60 @@ def test_distance_from_the_limit_only_where_limits_are_known(tmp_path: Path) -> 
     limits = table(content, "limits")
     assert len(limits.rows) == 4
     assert limits.rows[0][:2] == ("torch:compile", "PPO on CartPole-v1, 1 core")
+
+
+NETS = {
+    "asked": {
+        "algorithm": "classifier",
+        "device": "cpu",
+        "cores": 1,
+        "dtype": "float32",
+        "nets": [asdict(net_named("small"))],
+    },
+    "machine": {"cpu": "a CPU", "gpus": []},
+    "limits": None,
+    "workers": [{"contestant": "torch:eager", "certificate": "valid"}],
+    "measurements": [
+        {
+            "contestant": "torch:eager",
+            "net": "small",
+            "measure": "update",
+            "rows": 128,
+            "data": "pageable",
+            "error": None,
+            "rounds": [
+                {
+                    "round": 1,
+                    "calls": 10,
+                    "wall_ns": 20_000_000,
+                    "median_ns": 2_000_000,
+                    "p10_ns": 1_900_000,
+                    "p90_ns": 2_100_000,
+                    "gpu_percent": None,
+                }
+            ],
+        }
+    ],
+}
+
+
+def test_the_paper_s_networks_beside_ours(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", small())
+    (root / "nets.json").write_text(json.dumps(NETS))
+    found = table(gather(load_results(root)), "stooke2017-small")
+    assert found.rows[0][0] == "torch:eager"
+    # 500 updates of 2 ms each.
+    assert "1.00" in found.rows[0]
+    assert any("stooke2017" in row[0] for row in found.rows[1:])
+
+
+@pytest.mark.parametrize("text", ["{", "{}"])
+def test_networks_that_cannot_be_read_are_a_problem_with_a_fix(tmp_path: Path, text: str) -> None:
+    root = write_results(tmp_path / "r", small())
+    (root / "nets.json").write_text(text)
+    with pytest.raises(Problem, match=r"nets\.json is damaged") as found:
+        gather(load_results(root))
+    assert found.value.fix
 
 
 def test_names_of_charts_are_used_once(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from rldyno.answers.sampled import growth_of
 from rldyno.claims import nets
 from rldyno.claims.form import HYPER, Condition
 from rldyno.claims.metrics import METRICS, Measure, row_columns
+from rldyno.nets.record import read_record
 from rldyno.records import MANIFEST_FILE, Json
 from rldyno.results import AXES, VALID, Results, load_results
 from rldyno.stats.anytime import widened
@@ -109,7 +110,7 @@ def gather_in(directories: Iterable[Path]) -> Evidence:
     """All that lies in some directories: results, networks timed alone, or both."""
     several, timed = [], []
     for directory in directories:
-        record = nets.read_nets(directory)
+        record = read_record(directory)
         if record is not None:
             timed.append(record)
         if record is None or (directory / MANIFEST_FILE).exists():

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
-from rldyno import records
 from rldyno.claims.metrics import execution_of
-from rldyno.nets.work import NETS_FILE, UPDATE, Net
+from rldyno.nets.work import UPDATE, Net
 from rldyno.records import Json
 
 NETS_AXES = ("net", "rows", "data")
 """What tells such runs apart, beside contestant, device, cores and dtype."""
-
-
-def read_nets(directory: Path) -> Json | None:
-    path = directory / NETS_FILE
-    return records.read_json(path) if path.exists() else None
 
 
 def unproven(record: Json) -> set[tuple[str, str]]:

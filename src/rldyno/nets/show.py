@@ -9,6 +9,7 @@ from rldyno import records
 from rldyno.errors import Problem
 from rldyno.nets import tables
 from rldyno.nets.figures import figures
+from rldyno.nets.record import read_record
 from rldyno.nets.work import NETS_FILE
 from rldyno.typeset import Table, comma_separated, is_figure, latex, markdown
 
@@ -19,10 +20,10 @@ Json = dict[str, Any]
 
 
 def read(directory: Path) -> Json:
-    path = directory / NETS_FILE
-    if not path.exists():
+    record = read_record(directory)
+    if record is None:
         raise Problem(f"{directory} holds no {NETS_FILE}", fix="measure first: rldyno nets -o DIR")
-    return records.read_json(path)
+    return record
 
 
 def show(directory: Path, console: Console) -> None:

@@ -23,10 +23,11 @@ from rldyno.results import load_results
 from rldyno.typeset import Table, comma_separated, latex, markdown
 
 Json = dict[str, Any]
-PICTURES: dict[str, Callable[[Json], bytes]] = {
-    "png": lambda spec: vl_convert.vegalite_to_png(spec, scale=2, **FONT),
-    "svg": lambda spec: vl_convert.vegalite_to_svg(spec, **FONT).encode(),
-    "pdf": lambda spec: vl_convert.vegalite_to_pdf(spec, **FONT),
+# Every picture is made from the SVG, so that a chart is laid out once.
+PICTURES: dict[str, Callable[[str], bytes]] = {
+    "png": lambda svg: vl_convert.svg_to_png(svg, scale=2),
+    "svg": lambda svg: svg.encode(),
+    "pdf": vl_convert.svg_to_pdf,
 }
 TABLES: dict[str, Callable[[Table], str]] = {
     "csv": comma_separated,
@@ -35,7 +36,7 @@ TABLES: dict[str, Callable[[Table], str]] = {
 }
 FORMATS = (*PICTURES, *TABLES)
 # Nothing is fetched, whatever a chart's text holds.
-FONT: Json = {"allowed_base_urls": []}
+NO_NETWORK: Json = {"allowed_base_urls": []}
 
 
 def write_figures(directory: Path, out: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
@@ -70,11 +71,19 @@ def write_charts(content: Content, out: Path, formats: Sequence[str]) -> Iterato
             if any("contestant" in row for row in rows):
                 chart = content.definitions[name](shown_in(theme, rows))
                 spec = with_rows(chart, rows).to_dict()
-                files = {suffix: make(spec) for suffix, make in PICTURES.items() if suffix in formats}
+                files = pictures(spec, formats)
                 if "csv" in formats:
                     files["csv"] = rows_csv(rows).encode()
                 title = f"{scope.label}: {spec['description']}"
                 yield title, [write(out / f"{stem}--{name}.{suffix}", body) for suffix, body in files.items()]
+
+
+def pictures(spec: Json, formats: Sequence[str]) -> dict[str, bytes]:
+    makers = {suffix: make for suffix, make in PICTURES.items() if suffix in formats}
+    if not makers:
+        return {}
+    svg = vl_convert.vegalite_to_svg(spec, **NO_NETWORK)
+    return {suffix: make(svg) for suffix, make in makers.items()}
 
 
 def shown_in(theme: Theme, rows: Iterable[Json]) -> Theme:

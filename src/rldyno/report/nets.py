@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from rldyno import records
 from rldyno.nets import tables
 from rldyno.nets.figures import figures
-from rldyno.nets.work import NETS_FILE
+from rldyno.nets.record import read_record
 from rldyno.results import Results
 from rldyno.typeset import Table
 
 
 def nets_tables(results: Results) -> tuple[Table, ...]:
     """Empty where networks were not timed: `rldyno nets -o DIR` does."""
-    path = results.directory / NETS_FILE
-    if not path.exists():
+    record = read_record(results.directory)
+    if record is None:
         return ()
-    record = records.read_json(path)
     found = figures(record)
     rest = tables.kinds_beside_paper(record, found)
     return (*tables.paper_tables(record, found), *([tables.call_table(record, rest)] if rest else []))

@@ -16,8 +16,8 @@ from rldyno.answers.table import SEED
 from rldyno.claims.decide import judge
 from rldyno.claims.evidence import gather
 from rldyno.claims.form import shipped_claims
-from rldyno.claims.nets import read_nets
 from rldyno.claims.show import lines
+from rldyno.nets.record import read_record
 from rldyno.report.measures import tasks
 from rldyno.results import Results
 
@@ -110,7 +110,7 @@ def overtakings_words(group: Group) -> str | None:
 
 def judged_claims(results: Results) -> list[JudgedClaim]:
     """The shipped claims that these results can say something about, then the others."""
-    record = read_nets(results.directory)
+    record = read_record(results.directory)
     timed = [] if record is None else [record]
     found = [
         JudgedClaim(
