@@ -133,6 +133,24 @@ def test_conditions_changed_since(lab: Lab) -> None:
     assert lab.run("good", "--amend").returncode == 0
 
 
+def test_code_changed_since(lab: Lab) -> None:
+    """One trial done by an older backend, one to run: refused; nothing to run: told."""
+    lab.run(".s1.=dies")
+    first, _ = lab.trials()
+    facts = json.loads((first / "facts.json").read_text())
+    (first / "facts.json").write_text(json.dumps({**facts, "backend_sha256": "older"}))
+    refused = lab.run("good")
+    assert refused.returncode == 2
+    assert "the code has changed since trials" in refused.stderr
+    assert "numpy:eager: its backend" in refused.stderr
+    mixed = lab.run("good", "--amend")
+    assert mixed.returncode == 0
+    finished = lab.run("good")
+    assert finished.returncode == 0
+    assert "all 2 trials have ended before" in finished.stdout
+    assert "numpy:eager: its backend has changed since its trials ran" in finished.stdout
+
+
 def test_a_damaged_outcome_is_told_and_run_again(lab: Lab) -> None:
     assert lab.run("good").returncode == 0
     damaged, other = lab.trials()
