@@ -87,7 +87,7 @@ def figures(record: Json) -> list[Figure]:
 
 
 def floor_of(record: Json, kind: Kind) -> Floor | None:
-    if record["limits"] is None:
+    if record.get("limits") is None:
         return None
     asked = record["asked"]
     (net,) = (net for net in asked["nets"] if net["name"] == kind.net)

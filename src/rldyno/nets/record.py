@@ -9,7 +9,7 @@ from rldyno.errors import Problem
 from rldyno.nets.work import NETS_FILE
 from rldyno.records import Json
 
-PARTS = ("asked", "machine", "limits", "workers", "measurements")
+PARTS = ("asked", "machine", "workers", "measurements")
 
 
 def read_record(directory: Path) -> Json | None:
