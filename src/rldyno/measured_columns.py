@@ -114,22 +114,38 @@ _OWN_COLUMNS = ("wall_s", "cpu_s", "peak_rss_bytes", "baseline_rss_bytes")
 _NOT_KEPT = "recorded before this figure was measured"
 
 
+def _by_block() -> dict[tuple[str, ...], list[tuple[str, str]]]:
+    """Path of an object in outcome.json → (column, field) of what stands in it: each is looked up once."""
+    blocks: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for name, column in MEASURED_COLUMNS.items():
+        blocks.setdefault(column.path[:-1], []).append((name, column.path[-1]))
+    return blocks
+
+
+_BLOCKS = _by_block()
+
+
 def measured_row(outcome: Json) -> Json:
-    return {name: _plain(_found(outcome, column.path)) for name, column in MEASURED_COLUMNS.items()} | {
-        "warnings": "; ".join(outcome.get("warnings") or []) or None
-    }
+    row: Json = {"warnings": "; ".join(outcome.get("warnings") or []) or None}
+    for path, columns in _BLOCKS.items():
+        block = _block(outcome, path)
+        for name, field in columns:
+            row[name] = _plain(block.get(field))
+    return row
 
 
 def missing_reasons(outcome: Json) -> dict[str, str]:
     """Column → why it is empty."""
     own: dict[str, str] = outcome.get("reasons") or {}
     found = {name: own[name] for name in _OWN_COLUMNS if name in own and outcome.get(name) is None}
-    for name, column in MEASURED_COLUMNS.items():
-        block, *rest = column.path
-        if _found(outcome, column.path) is not None or not rest or block == "result":
+    for path, columns in _BLOCKS.items():
+        if not path or path[0] == "result":
             continue
-        reasons: dict[str, str] = (outcome.get(block) or {}).get("reasons") or own
-        found[name] = reasons.get(rest[-1]) or own.get(block) or _NOT_KEPT
+        block = _block(outcome, path)
+        reasons: dict[str, str] = block.get("reasons") or own
+        for name, field in columns:
+            if block.get(field) is None:
+                found[name] = reasons.get(field) or own.get(path[0]) or _NOT_KEPT
     return found
 
 
@@ -140,9 +156,12 @@ def _plain(value: Any) -> Any:
     return ", ".join(f"{name} {share:.0%}" for name, share in value.items()) or "none"
 
 
-def _found(value: Any, path: tuple[str, ...]) -> Any:
+def _block(outcome: Json, path: tuple[str, ...]) -> Json:
+    """Empty where the outcome has none."""
+    block = outcome
     for name in path:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(name)
-    return value
+        inner = block.get(name)
+        if not isinstance(inner, dict):
+            return {}
+        block = inner
+    return block

@@ -308,9 +308,7 @@ def over(value: float | None, divisor: float | None) -> float | None:
 
 def trials_frame(rows: list[Json], hypers: list[Json]) -> pl.DataFrame:
     columns = {name: dtype for name, (dtype, _) in TRIAL_COLUMNS.items()}
-    frame = pl.DataFrame(
-        {name: [row.get(name) for row in rows] for name in columns}, schema=columns, strict=False
-    )
+    frame = pl.from_dicts(rows, schema=columns, strict=False)
     for name, values in varying_hypers(rows, hypers).items():
         frame = frame.with_columns(pl.Series(f"hyper.{name}", values, strict=False))
     return frame
