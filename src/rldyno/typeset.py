@@ -81,6 +81,6 @@ def comma_separated(table: Table) -> str:
 
 
 def is_figure(table: Table, index: int) -> bool:
-    """Whether a column holds figures: all its cells begin with a digit, or say that there is none."""
+    """Whether a column holds figures: all its cells begin with a number, or say that there is none."""
     cells = [row[index] for row in table.rows]
-    return bool(cells) and all(cell[:1].isdigit() or cell[:1] in "–∞" for cell in cells)
+    return bool(cells) and all(cell.lstrip("+-")[:1].isdigit() or cell[:1] in "–∞" for cell in cells)

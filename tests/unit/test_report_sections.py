@@ -11,6 +11,7 @@ import pytest
 from rldyno.answers.table import compare
 from rldyno.errors import Problem
 from rldyno.nets.work import net_named
+from rldyno.report import write_report
 from rldyno.report.content import Content, gather
 from rldyno.report.figures import all_tables
 from rldyno.report.hardware import not_measured
@@ -108,6 +109,17 @@ def test_what_was_not_measured_has_a_reason(tmp_path: Path) -> None:
     assert "CPU: Instructions per cycle" in reasons["no hardware counters here"]
     assert "energy: Together, J" in reasons["no counter here"]
     assert "GPU: GPU, %" in reasons["the trial runs on the CPU"]
+
+
+def test_an_empty_cell_says_why(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", small())
+    for path in root.glob("trials/torch-eager*/outcome.json"):
+        outcome = json.loads(path.read_text())
+        outcome["peak_rss_bytes"] = outcome["memory"]["peak_bytes"] = None
+        outcome["reasons"] |= {"peak_rss_bytes": "the kernel <hides> it"}
+        path.write_text(json.dumps(outcome))
+    html = write_report(root).read_text()
+    assert "the kernel &lt;hides&gt; it" in html
 
 
 def test_distance_from_the_limit_only_where_limits_are_known(tmp_path: Path) -> None:

@@ -32,10 +32,10 @@ class Cell:
     best: bool = False
 
 
-def table_cell(row: Row, metric: Metric) -> Cell:
+def table_cell(row: Row, metric: Metric, why_empty: str | None) -> Cell:
     figure = row.figures.get(metric.name)
     if figure is None:
-        return Cell("–", math.inf)
+        return Cell("–", math.inf, note=why_empty)
     point = figure.estimate.point * metric.scale
     if math.isinf(point):
         return Cell("not reached", 1e300, note=(figure.note or "").removeprefix("not reached "))
@@ -55,7 +55,12 @@ def sentence_parts(text: str) -> list[tuple[bool, str]]:
     return [(index % 2 == 1, part) for index, part in enumerate(text.split("`")) if part]
 
 
-def group_view(group: Group, scope: Scope, spelt_out: bool) -> Json:
+def group_view(results: Results, group: Group, scope: Scope, spelt_out: bool) -> Json:
+    def cell(row: Row, metric: Metric) -> Cell:
+        missing = metric.name not in row.figures
+        runs = group.runs[row.contestant].trials
+        return table_cell(row, metric, results.why_empty(metric.column, runs) if missing else None)
+
     return {
         "id": scope.id,
         "charts": scope.charts,
@@ -78,7 +83,7 @@ def group_view(group: Group, scope: Scope, spelt_out: bool) -> Json:
                 "certificate_words": CERTIFICATE_WORDS[row.certificate],
                 "detail": row.certificate_detail,
                 "unranked": row.unranked,
-                "cells": [table_cell(row, metric) for metric in group.metrics],
+                "cells": [cell(row, metric) for metric in group.metrics],
                 "done": row.done,
                 "failed": row.failed,
                 "pending": row.pending,

@@ -72,7 +72,7 @@ def render(results: Results) -> str:
             title=results.title,
             headline=page.sentence_parts(headline(groups)),
             groups=[
-                page.group_view(group, scope, index == 0 or len(groups) <= OPEN_GROUPS)
+                page.group_view(results, group, scope, index == 0 or len(groups) <= OPEN_GROUPS)
                 for index, (group, scope) in enumerate(zip(groups, content.comparisons, strict=True))
             ],
             algorithms=sorted({group.algorithm for group in groups}),
