@@ -164,8 +164,9 @@ def names(theme: Theme) -> list[str]:
 
 
 def finished(chart: Chart, theme: Theme, title: str, height: Any = 210) -> Chart:
-    """In few calls: Altair copies the whole chart at each."""
-    return chart.add_params(alt.param(name="hidden", value=[])).properties(
+    """In one call: Altair copies the whole chart at each."""
+    return chart.properties(
+        params=[alt.param(name="hidden", value=[]).param],
         width=theme.width,
         height=height,
         description=title,

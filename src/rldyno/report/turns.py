@@ -20,7 +20,7 @@ def turns_table(group: Group, name: str) -> Table | None:
         return None
     return Table(
         name=name,
-        title=f"Who overtakes whom: {group.label}",
+        title=f"Who overtakes whom, with 95 % intervals: {group.label}",
         columns=("Starts later, runs faster", "Overtakes", "After steps", "After updates"),
         rows=tuple((turn.then, turn.first, length(turn.steps), length(turn.updates)) for turn in found),
     )
