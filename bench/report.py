@@ -26,6 +26,7 @@ SHAPE = Shape(
     cores=(1, 2, 4, 8),
     hyper={"gamma": [0.9, 0.95, 0.97, 0.98, 0.99]},
     seeds=10,
+    limits=True,
 )
 
 

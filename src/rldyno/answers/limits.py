@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from rldyno.results import Results
-from rldyno.stats.bootstrap import Estimate, bootstrap
+from rldyno.stats.bootstrap import Estimate, Resampler, estimate_of
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,27 @@ def distances(results: Results) -> list[Distance]:
     """Of all trials that are done, nearest to the limit first in each comparison; empty without limits."""
     known = results.trials.filter((pl.col("status") == "done") & pl.col("update_over_floor").is_finite())
     found = []
+    # The distances of two contestants are not compared: they may share their draws.
+    resampler = Resampler(np.random.default_rng(0))
     for key, runs in known.group_by([*results.axes, "contestant"], maintain_order=True):
-        update_us = runs["update_us"].to_numpy()
+        update_us = estimate_of(resampler.sample(runs["update_us"].to_numpy()))
         floor_us = float(runs["update_floor_us"][0])
         found.append(
             Distance(
                 contestant=str(key[-1]),
                 axes=dict(zip(results.axes, key[:-1], strict=True)),
-                update_us=bootstrap(update_us, np.random.default_rng(0)),
+                update_us=update_us,
                 floor_us=floor_us,
                 bound=str(runs["update_floor_bound"][0]),
-                multiple=bootstrap(update_us / floor_us, np.random.default_rng(0)),
+                multiple=over(update_us, floor_us),
             )
         )
     order = list(dict.fromkeys(tuple(one.axes.items()) for one in found))
     return sorted(found, key=lambda one: (order.index(tuple(one.axes.items())), one.multiple.point))
+
+
+def over(estimate: Estimate, whole: float) -> Estimate:
+    """The estimate and its bounds as multiples of a constant."""
+    low = None if estimate.low is None else estimate.low / whole
+    high = None if estimate.high is None else estimate.high / whole
+    return Estimate(estimate.point / whole, low, high, estimate.n)
