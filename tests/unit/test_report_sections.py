@@ -105,7 +105,7 @@ def test_a_gpu_has_its_own_charts_and_tables(tmp_path: Path) -> None:
 def test_what_was_not_measured_has_a_reason(tmp_path: Path) -> None:
     content = content_of(tmp_path)
     assert not [found for found in all_tables(content) if found.name == "energy-of-runs"]
-    reasons = dict(not_measured(content.results, content.groups))
+    reasons = dict(not_measured(content.results))
     assert "CPU: Instructions per cycle" in reasons["no hardware counters here"]
     assert "energy: Together, J" in reasons["no counter here"]
     assert "GPU: GPU, %" in reasons["the trial runs on the CPU"]

@@ -84,7 +84,7 @@ def gather(results: Results) -> Content:
         tables={
             "seeds": seeds_tables(results),
             "memory": present(growth_table(groups)),
-            "hardware": hardware_tables(groups),
+            "hardware": hardware_tables(results, groups),
             "limits": present(limits_table(distances, groups)),
             "nets": nets_tables(results),
             "usability": usability_tables(results),

@@ -99,7 +99,13 @@ def rate_band(contestant: str, runs: list[tuple[Floats, Floats]], points: int) -
     end = max(x[-1] for x, _ in runs)
     edges = np.linspace(0, end, min(points, max(8, int(end / SHORTEST_RATE_S))) + 1)
     # Every count is zero at the spawn, which no sample sees.
-    totals = np.stack([np.interp(edges, np.r_[0, x], np.r_[0, y], right=np.nan) for x, y in runs])
+    zero = np.zeros(1)
+    totals = np.stack(
+        [
+            np.interp(edges, np.concatenate([zero, x]), np.concatenate([zero, y]), right=np.nan)
+            for x, y in runs
+        ]
+    )
     # A process that ends takes its share of the sum with it: no growth, not a negative one.
     rates = np.maximum(0, np.diff(totals)) / np.diff(edges) * 100
     return quartile_band(contestant, (edges[:-1] + edges[1:]) / 2, rates)

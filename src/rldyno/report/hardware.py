@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 
 from rldyno.answers.groups import Group
 from rldyno.answers.numbers import number
@@ -70,10 +71,20 @@ KINDS = {
 }
 
 
-def hardware_tables(groups: Sequence[Group]) -> tuple[Table, ...]:
+def hardware_tables(results: Results, groups: Sequence[Group]) -> tuple[Table, ...]:
     """One row per contestant and comparison, medians over seeds; without columns that nobody has."""
-    made = (use_table(name, title, columns, groups) for name, (title, columns) in KINDS.items())
+    known = recorded(results)
+    made = (
+        use_table(name, title, [item for item in columns if item.source in known], groups)
+        for name, (title, columns) in KINDS.items()
+    )
     return tuple(table for table in made if table is not None)
+
+
+def recorded(results: Results) -> set[str]:
+    """Columns of which some finished trial has a figure."""
+    done = results.trials.filter(pl.col("status") == "done")
+    return {column.name for column in done if column.null_count() < len(done)}
 
 
 def use_table(name: str, title: str, columns: Sequence[Column], groups: Sequence[Group]) -> Table | None:
@@ -101,11 +112,12 @@ def middle(item: Column, runs: Runs) -> float | None:
     return float(np.median(known)) if len(known) else None
 
 
-def not_measured(results: Results, groups: Sequence[Group]) -> list[tuple[str, tuple[str, ...]]]:
+def not_measured(results: Results) -> list[tuple[str, tuple[str, ...]]]:
     """(why, the figures that no run has for that reason): absent is said, not guessed."""
+    known = recorded(results)
     by_reason: dict[str, list[str]] = {}
     for kind, item in every_column():
-        if all(middle(item, runs) is None for group in groups for runs in group.runs.values()):
+        if item.source not in known:
             why = results.why_empty(item.source) or "not recorded"
             by_reason.setdefault(why, []).append(f"{kind}: {item.title}")
     return [(why, tuple(titles)) for why, titles in by_reason.items()]

@@ -208,10 +208,9 @@ def integral(time_s: Floats, values: Floats) -> float | None:
     known = np.isfinite(values)
     if not known.any():
         return None
-    first, last = values[known][0], values[known][-1]
-    moments = np.concatenate([[0.0], time_s[known], [time_s[-1]]])
-    heights = np.concatenate([[first], values[known], [last]])
-    return float(np.trapezoid(heights, moments))
+    moments, heights = time_s[known], values[known]
+    between = (heights[1:] + heights[:-1]) @ np.diff(moments) / 2
+    return float(heights[0] * moments[0] + between + heights[-1] * (time_s[-1] - moments[-1]))
 
 
 def mean(values: Floats) -> float | None:
