@@ -167,6 +167,9 @@ def sentence(certificate: Json) -> str:
 
 def tf32_cost(certificate: Json) -> str:
     """How far TensorFloat-32 is from the reference, where that was tried."""
+    failure = certificate.get("not_judged", {}).get("tf32")
+    if failure:
+        return f"; TF32 does not work here: {failure[:120]}"
     errors = {rung["rung"]: rung["error"] for rung in certificate["rungs"] if rung["dtype"] == "tf32"}
     if not errors:
         return ""

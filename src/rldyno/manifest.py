@@ -26,6 +26,14 @@ _SAME_MACHINE = ("cpu", "architecture", "cores_logical")
 """Facts that must not change between the parts of one run."""
 
 
+def _version(name: str) -> str | None:
+    """None where a package is missing: running needs fewer than reporting does."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
 def make_manifest(plan: Plan, interpreters: Mapping[str, Interpreter], earlier: Json | None) -> Json:
     """The manifest of this run; what began earlier keeps the time it began."""
     return {
@@ -39,7 +47,7 @@ def make_manifest(plan: Plan, interpreters: Mapping[str, Interpreter], earlier: 
         "machine": machine_facts(),
         "versions": {
             "python": platform.python_version(),
-            **{name: metadata.version(name) for name in ("numpy", "polars")},
+            **{name: _version(name) for name in ("numpy", "polars")},
         },
         "limits": (earlier or {}).get("limits"),
         "idle_cpu_percent": (earlier or {}).get("idle_cpu_percent"),

@@ -176,8 +176,6 @@ def certificate_state(asked: Asked, contestant: str, net: Net, interpreter: Inte
     """valid, failed or absent: whether this very code was proven, on this device, to compute the same."""
     from rldyno.certificates import Subject, find
 
-    if asked.dtype == "tf32":  # proofs speak of float64 and float32
-        return "absent"
     network = "cnn" if net.convolutions else "mlp"
     found = find(Subject(contestant, asked.algorithm, network, asked.device), interpreter)
     if found is None:

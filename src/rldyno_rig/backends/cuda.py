@@ -45,6 +45,8 @@ class Driver:
         self._check(library.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
         self._check(library.cuCtxSetCurrent(context))
         self.stream: int = self._made(library.cuStreamCreate, _NON_BLOCKING)
+        self.returning: int = self._made(library.cuStreamCreate, _NON_BLOCKING)
+        """Results come back on a stream of their own, or they would wait for the next batch to arrive."""
 
     def event(self) -> int:
         return self._made(self.call.cuEventCreate, _NO_TIMING)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from typing import Any, Callable, ClassVar, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import jax
 import jax.numpy as jnp
@@ -183,16 +183,12 @@ class JittedLearner(Learner):
     On a CPU the programs take NumPy arrays as they are; `device_put` would add 180 µs.
     """
 
-    # The other schedule runs independent operations side by side, in a second thread: Rainbow takes 1.16
-    # times as long on one core.
-    OPTIONS: ClassVar[Dict[str, Any]] = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
-
     def __init__(self, spec: Spec, params: Params, dtype: str) -> None:
         super().__init__(spec, params, dtype)
 
         def program(function: Callable, donated: Tuple[int, ...] = ()) -> Any:
             bound = functools.partial(function, self.model)
-            return jax.jit(bound, donate_argnums=donated, compiler_options=self.OPTIONS)
+            return jax.jit(bound, donate_argnums=donated, compiler_options=self._options())
 
         self._choose, self._descend = program(flat_choose), program(flat_descend, (0, 1, 2))
         self._forward_flat, self._gradients_flat = program(flat_forward), program(flat_gradients)
@@ -200,6 +196,11 @@ class JittedLearner(Learner):
 
     def put(self, *arrays: np.ndarray) -> Batch:
         return arrays
+
+    def _options(self) -> Dict[str, Any]:
+        # The other schedule runs independent operations side by side, in a second thread: Rainbow takes 1.16
+        # times as long on one core.
+        return {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 
     def sync_target(self) -> None:
         # A copy, because the next update overwrites the buffer of `flat`.
@@ -230,8 +231,6 @@ class StagedLearner(JittedLearner):
     from pinned memory, 360 with programs that read and write pinned memory themselves, 85 this way.
     """
 
-    OPTIONS: ClassVar[Dict[str, Any]] = {}
-
     def __init__(self, spec: Spec, params: Params, dtype: str) -> None:
         super().__init__(spec, params, dtype)
         self.model.convolve = convolve_by_product
@@ -254,6 +253,11 @@ class StagedLearner(JittedLearner):
     def host(self, *arrays: np.ndarray) -> Tuple[np.ndarray, ...]:
         """The arrays in page-locked memory, where `put` finds them without another copy."""
         return self._stage(arrays).lock(arrays)
+
+    def _options(self) -> Dict[str, Any]:
+        # Trying Triton kernels for every product takes 160 s of compiling on one core; cuBLAS chooses by
+        # itself, but has no TensorFloat-32 for some shapes.
+        return {"xla_gpu_enable_triton_gemm": jax.config.jax_default_matmul_precision == "tensorfloat32"}
 
     def _act(self, obs: Any, noise: Any) -> Array:
         self._await(obs)
@@ -280,7 +284,7 @@ class StagedLearner(JittedLearner):
         memory = self.results.get(array.nbytes)
         if memory is None:
             memory = self.results[array.nbytes] = HostMemory(self.driver, (np.empty(array.nbytes, np.uint8),))
-        call, stream = self.driver.call, self.driver.stream
+        call, stream = self.driver.call, self.driver.returning
         ready = array.__dlpack__(stream=stream)
         call.cuMemcpyDtoHAsync_v2(memory.address, array.unsafe_buffer_pointer(), array.nbytes, stream)
         call.cuStreamSynchronize(stream)

@@ -248,6 +248,7 @@ class CapturedLearner(Learner):
         self.updating: Dict[int, Graph] = {}
         self.acting_model = copy.copy(self.model)
         self.acting_model.convolve = convolve_by_product
+        self.acting_model.product = split_product
         self.scalars = torch.zeros(2, dtype=self.model.dtype, device=self.device)
         self.scalars_host = torch.zeros(2, dtype=self.model.dtype, pin_memory=True)
         self.scalars_read = torch.cuda.Event()
@@ -305,6 +306,7 @@ class Model:
         self.loss = LOSSES[spec.algorithm]
         self.activate = {"relu": torch.relu, "tanh": torch.tanh}[network.activation]
         self.convolve = convolve
+        self.product = torch.addmm
         self.dtype = getattr(torch, dtype)
         self.torsos = tuple((torso, *layers(network, torso)) for torso in network.torsos)
         self.heads = network.heads
@@ -340,9 +342,9 @@ def forward(model: Model, weights: Weights, obs: Tensor, noise: Optional[Tensor]
         if convolutions:
             x = x.flatten(1)
         for name in denses:
-            x = model.activate(dense(name, weights, x, vectors))
+            x = model.activate(dense(model, name, weights, x, vectors))
         features[torso] = x
-    return {name: dense(name, weights, features[torso], vectors) for name, torso, _ in model.heads}
+    return {name: dense(model, name, weights, features[torso], vectors) for name, torso, _ in model.heads}
 
 
 def convolve(model: Model, x: Tensor, w: Tensor, b: Tensor, stride: int) -> Tensor:
@@ -364,7 +366,7 @@ def convolve_by_product(model: Model, x: Tensor, w: Tensor, b: Tensor, stride: i
     return y.view(*windows.shape[:3], -1).permute(0, 3, 1, 2)
 
 
-def dense(name: str, weights: Weights, x: Tensor, vectors: Weights) -> Tensor:
+def dense(model: Model, name: str, weights: Weights, x: Tensor, vectors: Weights) -> Tensor:
     """y = x·W + b; noisy: W + σ_W ∘ (ε_in ⊗ ε_out), b + σ_b ∘ ε_out.
 
     W stays [in, out]: `addmm` takes it as it is, and its gradient comes out contiguous (F.linear: +15 µs).
@@ -374,7 +376,17 @@ def dense(name: str, weights: Weights, x: Tensor, vectors: Weights) -> Tensor:
         e_in, e_out = vectors[name + ".in"], vectors[name + ".out"]
         w = torch.addcmul(w, weights[name + ".w_sigma"], torch.outer(e_in, e_out))
         b = torch.addcmul(b, weights[name + ".b_sigma"], e_out)
-    return torch.addmm(b, x, w)
+    return model.product(b, x, w)
+
+
+def split_product(b: Tensor, x: Tensor, w: Tensor) -> Tensor:
+    """x·w + b for few rows: a long sum in pieces, or a handful of the GPU's processors would do it all."""
+    rows, inner = x.shape
+    pieces = next((count for count in (16, 12, 8, 7, 6, 4) if inner % count == 0), 1)
+    if inner < 256 or pieces == 1:
+        return torch.addmm(b, x, w)
+    parts = torch.bmm(x.reshape(rows, pieces, -1).transpose(0, 1), w.reshape(pieces, -1, w.shape[1]))
+    return parts.sum(0) + b
 
 
 def q_values(model: Model, weights: Weights, obs: Tensor, noise: Optional[Tensor] = None) -> Tensor:
@@ -521,7 +533,7 @@ def descend(model: Model, flat: Tensor, m: Tensor, v: Tensor, gradient: Tensor, 
     """Clip, then one step of the spec's optimiser, in place."""
     clipped = clip(model, gradient)
     if model.optimiser == "sgd":
-        flat.sub_(scalars[0] * clipped)
+        flat.addcmul_(clipped, scalars[0], value=-1)
     else:
         adam(model, flat, m, v, clipped, scalars)
 

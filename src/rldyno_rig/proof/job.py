@@ -8,12 +8,12 @@ import json
 import platform
 import traceback
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 
 from rldyno_rig import hyper, identity
-from rldyno_rig.proof.ladder import climb, summary
+from rldyno_rig.proof.ladder import GATE, climb, summary
 from rldyno_rig.spec import Params, Spec, complete
 from rldyno_rig.training import write_json
 
@@ -33,41 +33,54 @@ def prove(directory: Path) -> int:
     """Reads job.json: framework, mode, device, dtypes, subjects (algorithm, network); writes proofs.json."""
     job = json.loads((directory / JOB_FILE).read_text(encoding="utf-8"))
     backend = importlib.import_module("rldyno_rig.backends." + job["framework"] + "_")
-    described = backend.facts()
     report: Dict[str, Any] = {
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "versions": described.pop("versions"),
-        "backend": described,
         **identity.hashes(backend.__file__),
         "proofs": [],
     }
     for algorithm, network in job["subjects"]:
         report["proofs"].append(_prove(backend, job, algorithm, network))
+        # Only now: a framework names the libraries of a GPU once it has used it.
+        described = backend.facts()
+        report.update(versions=described.pop("versions"), backend=described)
         write_json(directory / PROOFS_FILE, report)
     return 0
 
 
 def _prove(backend: Any, job: Dict[str, Any], algorithm: str, network: str) -> Dict[str, Any]:
+    proof: Dict[str, Any] = {"algorithm": algorithm, "network": network, "error": None, "not_judged": {}}
     rungs: List[Any] = []
-    proof: Dict[str, Any] = {"algorithm": algorithm, "network": network, "error": None}
-    try:
-        for variant, spec in variants(algorithm, network):
-            for dtype in job["dtypes"]:
-
-                def make(spec: Spec, params: Params, dtype: str) -> Any:
-                    return backend.make(spec, params, job["mode"], job["device"], dtype)
-
-                for rung in climb(spec, make, dtype, backend.INDEX_DTYPE, ROWS):
-                    # Infinity is not JSON; any error beyond the largest double is as wrong.
-                    error = min(rung.error, float(np.finfo(np.float64).max))
-                    rungs.append(rung._replace(rung=variant + rung.rung, error=error))
-    except Exception as problem:
-        traceback.print_exc()
-        proof["error"] = "{}: {}".format(type(problem).__name__, str(problem).strip().split("\n")[0])
+    for dtype in job["dtypes"]:
+        problem = _climb(backend, job, variants(algorithm, network), dtype, rungs)
+        if problem and GATE[dtype] is None:
+            proof["not_judged"][dtype] = problem
+        elif problem:
+            proof["error"] = problem
+            break
     proof.update(summary(rungs))
     proof["passed"] = proof["passed"] and proof["error"] is None and bool(rungs)
     return proof
+
+
+def _climb(
+    backend: Any, job: Dict[str, Any], specs: List[Any], dtype: str, rungs: List[Any]
+) -> Optional[str]:
+    """Adds the rungs of one precision; what stopped the climb, if something did."""
+
+    def make(spec: Spec, params: Params, dtype: str) -> Any:
+        return backend.make(spec, params, job["mode"], job["device"], dtype)
+
+    try:
+        for variant, spec in specs:
+            for rung in climb(spec, make, dtype, backend.INDEX_DTYPE, ROWS):
+                # Infinity is not JSON; any error beyond the largest double is as wrong.
+                error = min(rung.error, float(np.finfo(np.float64).max))
+                rungs.append(rung._replace(rung=variant + rung.rung, error=error))
+    except Exception as problem:
+        traceback.print_exc()
+        return "{}: {}".format(type(problem).__name__, str(problem).strip().split("\n")[0])
+    return None
 
 
 def variants(algorithm: str, network: str) -> List[Any]:

@@ -1,0 +1,78 @@
+"""The prove job: what stops it, what does not, and when a framework is asked for its versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from rldyno_rig import identity
+from rldyno_rig.backends import numpy_
+from rldyno_rig.proof import job
+from rldyno_rig.spec import Params, Spec
+
+
+def backend(broken: str) -> Any:
+    """NumPy, but one precision fails as a GPU's library may."""
+
+    def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> numpy_.Learner:
+        if dtype == broken:
+            raise RuntimeError("not supported\nat length")
+        return numpy_.Learner(spec, params, "float32" if dtype == "tf32" else dtype)
+
+    return SimpleNamespace(make=make, INDEX_DTYPE="int64")
+
+
+JOB = {"mode": "eager", "device": "cuda", "dtypes": ["float64", "float32", "tf32"]}
+
+
+def test_what_is_not_judged_cannot_fail_a_proof() -> None:
+    proof = job._prove(backend(broken="tf32"), JOB, "classifier", "mlp")
+    assert proof["passed"]
+    assert proof["error"] is None
+    assert proof["not_judged"] == {"tf32": "RuntimeError: not supported"}
+    assert {rung["dtype"] for rung in proof["rungs"]} == {"float64", "float32"}
+
+
+def test_what_is_judged_does() -> None:
+    proof = job._prove(backend(broken="float32"), JOB, "classifier", "mlp")
+    assert not proof["passed"]
+    assert proof["error"] == "RuntimeError: not supported"
+    assert {rung["dtype"] for rung in proof["rungs"]} == {"float64"}
+
+
+def test_versions_are_asked_for_after_the_device_was_used(tmp_path: Path, monkeypatch: Any) -> None:
+    used: list[str] = []
+    right = numpy_.make
+
+    def make(*args: Any) -> Any:
+        used.append("cuda")
+        return right(*args)
+
+    def facts() -> dict[str, Any]:
+        return {"versions": {"numpy": np.__version__, **dict.fromkeys(used, "13.0")}}
+
+    monkeypatch.setattr(numpy_, "make", make)
+    monkeypatch.setattr(numpy_, "facts", facts)
+    asked = {
+        "framework": "numpy",
+        "mode": "eager",
+        "device": "cpu",
+        "dtypes": ["float64"],
+        "subjects": [["dqn", "mlp"]],
+    }
+    job.write_json(tmp_path / job.JOB_FILE, asked)
+    job.prove(tmp_path)
+    assert '"cuda": "13.0"' in (tmp_path / job.PROOFS_FILE).read_text()
+
+
+def test_a_backend_is_its_file_and_those_it_imports_beside_it(tmp_path: Path) -> None:
+    main, beside = tmp_path / "fast_.py", tmp_path / "copies.py"
+    beside.write_text("x = 1\n")
+    main.write_text("import os\nfrom rldyno_rig.backends.copies import x\n")
+    assert identity.backend_files(main) == [main, beside]
+    before = identity.hashes(str(main))["backend_sha256"]
+    beside.write_text("x = 2\n")
+    assert identity.hashes(str(main))["backend_sha256"] != before
