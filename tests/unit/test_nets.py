@@ -138,15 +138,17 @@ def test_an_interruption_keeps_the_finished_rounds(
     assert any("Interrupted" in line for line in show.remarks(record))
 
 
-def made(contestant: str, walls: list[int], kind: Kind, gpu: float | None = None) -> dict[str, object]:
+def made(
+    contestant: str, walls: list[int], kind: Kind, gpu: float | None = None, calls: int = 10
+) -> dict[str, object]:
     rounds = [
         {
             "round": number,
-            "calls": 10,
+            "calls": calls,
             "wall_ns": wall,
-            "median_ns": wall / 10,
-            "p10_ns": wall / 20,
-            "p90_ns": wall / 5,
+            "median_ns": wall / calls,
+            "p10_ns": wall / calls / 2,
+            "p90_ns": wall / calls * 2,
             "gpu_percent": gpu,
         }
         for number, wall in enumerate(walls, 1)
@@ -161,6 +163,7 @@ def record_of(*measurements: dict[str, object], algorithm: str = "classifier") -
             "device": "cuda",
             "cores": 2,
             "dtype": "float32",
+            "seconds": 2.0,
             "nets": [dataclasses.asdict(net_named(name)) for name in ("small", "mlp64")],
         },
         "machine": {"cpu": "a CPU", "gpus": [{"name": "a GPU"}]},
@@ -179,8 +182,8 @@ SMALL_ACT = Kind("small", ACT, 16, PAGEABLE)
 def test_ratios_are_taken_within_a_round():
     """A machine that slows down tenfold moves no ratio: each round's is exactly 2."""
     record = record_of(
-        made("torch:eager", [20_000, 40_000, 200_000], SMALL_ACT, 50.0),
-        made("jax:jit", [10_000, 20_000, 100_000], SMALL_ACT),
+        made("torch:eager", [2 * 10**9, 4 * 10**9, 20 * 10**9], SMALL_ACT, 50.0),
+        made("jax:jit", [10**9, 2 * 10**9, 10 * 10**9], SMALL_ACT),
         algorithm="dqn",
     )
     record["limits"] = {
@@ -197,13 +200,23 @@ def test_ratios_are_taken_within_a_round():
     assert other.seconds.low < other.seconds.point < other.seconds.high  # type: ignore[operator]
     assert other.multiple == pytest.approx(other.seconds.point / 5e-7)
     assert (other.gpu_percent, fastest.gpu_percent) == (50.0, None)
-    assert other.spread == (2e-6, 8e-6)
+    assert other.spread == (0.2, 0.8)
+
+
+def test_utilisation_of_a_short_round_is_not_told():
+    """NVML's figure is a mean over a second: of less it would speak of something else."""
+    (figure,) = figures(record_of(made("jax:jit", [10**9] * 3, SMALL_ACT, 0.0)))
+    assert figure.gpu_percent is None
+    record = record_of()
+    record["asked"]["seconds"] = 0.25  # type: ignore[index]
+    assert any("--seconds 1.5" in line for line in show.remarks(record))
 
 
 def test_the_papers_table_stands_beside_ours():
     update = Kind("small", UPDATE, 128, RESIDENT)
     record = record_of(
-        made("jax:jit", [10_000_000] * 3, SMALL_ACT, 33.3), made("jax:jit", [20_000_000] * 3, update)
+        made("jax:jit", [2 * 10**9] * 3, SMALL_ACT, 33.3, calls=2000),
+        made("jax:jit", [20_000_000] * 3, update),
     )
     (table,) = tables.paper_tables(record, figures(record))
     rows = {(row[0], row[1]): row[2:] for row in table.rows}

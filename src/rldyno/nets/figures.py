@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rldyno.limits.floor import Floor, Limits, floor
+from rldyno.nets.utilisation import SHORTEST_S
 from rldyno.nets.work import PAPER_CALLS, PAPER_ROWS, RESIDENT, Net, spec_of
 from rldyno.stats.bootstrap import Estimate, bootstrap
 
@@ -78,12 +79,17 @@ def figures(record: Json) -> list[Figure]:
                 fastest=name == ordered[0],
                 ratio=ratio(of[name], of[ordered[0]]),
                 spread=spread(contestants[name]),
-                gpu_percent=mean([one.get("gpu_percent") for one in contestants[name]]),
+                gpu_percent=mean([one.get("gpu_percent") for one in contestants[name] if long_enough(one)]),
                 floor=floor,
             )
             for name in ordered
         ]
     return found
+
+
+def long_enough(one: Json) -> bool:
+    """Whether a round took so long that a GPU's utilisation, a mean over the last second, speaks of it."""
+    return bool(one["wall_ns"] >= SHORTEST_S * 1e9)
 
 
 def floor_of(record: Json, kind: Kind) -> Floor | None:

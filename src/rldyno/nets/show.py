@@ -10,6 +10,7 @@ from rldyno.errors import Problem
 from rldyno.nets import tables
 from rldyno.nets.figures import figures
 from rldyno.nets.record import read_record
+from rldyno.nets.utilisation import SHORTEST_S
 from rldyno.nets.work import NETS_FILE
 from rldyno.typeset import Table, comma_separated, is_figure, latex, markdown
 
@@ -63,6 +64,10 @@ def remarks(record: Json) -> list[str]:
         lines.append(f"Not proven here to compute the same: {', '.join(unproven)} (rldyno verify)")
     if record["gpu_percent_reason"] and record["asked"]["device"] != "cpu":
         lines.append(f"GPU utilisation was not measured: {record['gpu_percent_reason']}")
+    elif record["asked"]["device"] != "cpu" and record["asked"]["seconds"] < SHORTEST_S:
+        lines.append(
+            f"GPU utilisation is a mean over a second: give --seconds {SHORTEST_S:g} or more."
+        )
     if not record["complete"]:
         lines.append("Interrupted: these are the rounds that were finished.")
     return lines

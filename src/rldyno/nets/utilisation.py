@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable
 
 PERIOD_S = 0.05
-SETTLE_S = 0.25
-"""NVML's figure is a mean over the last sixth of a second: earlier readings speak of what ran before."""
+SETTLE_S = 1.0
+"""NVML's figure is a mean over up to a second: earlier readings speak of what ran before."""
+SHORTEST_S = 1.5
+"""Of a measurement whose utilisation can be told. In a quarter of a second a busy H200 read as 0 %."""
 
 Meter = Callable[[], float | None]
 """The device's utilisation now, in percent."""
