@@ -24,9 +24,15 @@ def hashes(backend_file: str) -> Dict[str, str]:
 
 
 def backend_files(path: Path) -> List[Path]:
-    """The backend and the files of its folder that it imports."""
-    beside = re.findall(r"^from rldyno_rig\.backends\.(\w+) import", path.read_text("utf-8"), re.M)
-    return [path, *(path.with_name(name + ".py") for name in sorted(set(beside)))]
+    """The backend and the files of its folder that it imports, themselves or through each other."""
+    found, unread = [path], [path]
+    while unread:
+        text = unread.pop().read_text("utf-8")
+        named = sorted(set(re.findall(r"^from rldyno_rig\.backends\.(\w+) import", text, re.M)))
+        beside = [file for file in (path.with_name(name + ".py") for name in named) if file not in found]
+        found += beside
+        unread += beside
+    return found
 
 
 def sources(root: Path) -> Iterable[Path]:

@@ -76,3 +76,11 @@ def test_a_backend_is_its_file_and_those_it_imports_beside_it(tmp_path: Path) ->
     before = identity.hashes(str(main))["backend_sha256"]
     beside.write_text("x = 2\n")
     assert identity.hashes(str(main))["backend_sha256"] != before
+
+
+def test_files_beside_a_backend_are_followed_to_the_last_and_taken_once(tmp_path: Path) -> None:
+    main, maths, copies = (tmp_path / name for name in ("fast_.py", "maths.py", "copies.py"))
+    main.write_text("from rldyno_rig.backends.maths import (\n    y,\n)\n")
+    maths.write_text("from rldyno_rig.backends.copies import x\nfrom rldyno_rig.backends.maths import y\n")
+    copies.write_text("from rldyno_rig.backends.maths import y\n")
+    assert identity.backend_files(main) == [main, maths, copies]

@@ -133,7 +133,7 @@ def test_every_framework_is_described(name: str) -> None:
     for mistake in (description.mistakes.shape, description.mistakes.dtype, description.mistakes.device):
         assert chain.import_name in mistake.code
         compile(mistake.code, name, "exec")
-    texts = [(RIG / path).read_text(encoding="utf-8") for path in description.sources]
+    texts = [file.read_text(encoding="utf-8") for file in description.files]
     code: Any = source.measure(texts, description.transfers)
     assert all(code["losses"].values()), "every backend has a loss for every algorithm"
     module = ast.parse((RIG / "usability" / f"{chain.backend}.py").read_text(encoding="utf-8"))

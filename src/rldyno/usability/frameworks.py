@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from rldyno.config import validated
+from rldyno_rig import identity
 
 HOME = Path(__file__).parent / "frameworks"
 
@@ -46,13 +47,18 @@ class Description(_Table):
     packages: Annotated[tuple[str, ...], Field(min_length=1)]
     """Names of the framework's distribution; the first that is installed is meant."""
     sources: Annotated[tuple[str, ...], Field(min_length=1)]
-    """The backend, and files of the rig that hold what other backends have in theirs."""
+    """The backend's main file, and files of the rig that hold what other backends have in theirs."""
     transfers: Transfers
     mistakes: Mistakes
     exports: dict[str, Export] = {}
     """Name of a function in rldyno_rig.usability → what it needs."""
     missing: dict[str, str] = {}
     """A path that people look for → why the framework has none."""
+
+    @property
+    def files(self) -> list[Path]:
+        """`sources`, each with what it imports from the backends' folder."""
+        return [file for name in self.sources for file in identity.backend_files(identity.HERE / name)]
 
 
 def description_path(backend: str) -> Path:

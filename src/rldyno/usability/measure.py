@@ -12,7 +12,6 @@ from typing import Any
 
 import psutil
 
-import rldyno_rig
 from rldyno import records
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
@@ -24,7 +23,6 @@ from rldyno.usability.frameworks import Description, describe, description_path
 from rldyno_rig import identity
 
 Json = dict[str, Any]
-RIG = Path(rldyno_rig.__file__).parent
 OnPart = Callable[[str, str], None]
 
 
@@ -43,10 +41,10 @@ class Subject:
     def key(self) -> str:
         """A hash of everything that a record speaks of, the code that measures included."""
         backend = self.chain.backend
-        code = [*identity.sources(Path(__file__).parent), *identity.sources(RIG / "usability")]
+        code = [*identity.sources(Path(__file__).parent), *identity.sources(identity.HERE / "usability")]
         content = {
             "code": identity.digest([*code, description_path(backend)]),
-            "sources": identity.digest([RIG / name for name in self.description.sources]),
+            "sources": identity.digest(self.description.files),
             "interpreter": [str(self.interpreter.path), self.interpreter.python],
             "versions": self.interpreter.versions,
         }
@@ -127,9 +125,10 @@ def measure_start(subject: Subject, work: Path) -> Json:
 
 
 def measure_code(subject: Subject, work: Path) -> Json:
-    files = subject.description.sources
-    texts = [(RIG / name).read_text(encoding="utf-8") for name in files]
-    return {"files": list(files), **source.measure(texts, subject.description.transfers)}
+    files = subject.description.files
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    names = [file.relative_to(identity.HERE).as_posix() for file in files]
+    return {"files": names, **source.measure(texts, subject.description.transfers)}
 
 
 def measure_mistakes(subject: Subject, work: Path) -> Json:

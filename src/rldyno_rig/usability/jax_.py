@@ -10,7 +10,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 
-from rldyno_rig.backends.jax_ import forward, prepare
+from rldyno_rig.backends.jax_maths import forward, prepare
 
 SAVED_BY = "jax.numpy.savez and jax.numpy.load"
 

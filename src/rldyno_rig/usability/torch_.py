@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Tuple
 import numpy as np
 import torch
 
-from rldyno_rig.backends.torch_ import forward
+from rldyno_rig.backends.torch_maths import forward
 
 SAVED_BY = "torch.save and torch.load(weights_only=True)"
 
