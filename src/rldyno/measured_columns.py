@@ -27,6 +27,10 @@ def _transfer(name: str, meaning: str) -> Measured:
     return Measured(pl.Int64, ("result", "transfer", name), meaning)
 
 
+def _framework(name: str, meaning: str) -> Measured:
+    return Measured(pl.Int64, ("result", "device_memory", name), meaning)
+
+
 def _cpu(name: str, meaning: str, dtype: type[pl.DataType] = pl.Int64) -> Measured:
     return Measured(dtype, ("cpu", name), meaning)
 
@@ -64,6 +68,12 @@ MEASURED_COLUMNS = {
     "instructions_per_cycle": _cpu("instructions_per_cycle", "instructions / cycles", pl.Float64),
     "gpu_utilisation_percent": _gpu("utilisation_percent", "mean over the training", pl.Float64),
     "gpu_memory_peak_bytes": _gpu("memory_peak_bytes", "most GPU memory of the trial"),
+    "gpu_framework_used_peak_bytes": _framework(
+        "used_peak_bytes", "most GPU memory of the framework's arrays, by its own account"
+    ),
+    "gpu_framework_reserved_bytes": _framework(
+        "reserved_bytes", "GPU memory that the framework's allocator holds at the end"
+    ),
     "gpu_memory_source": _gpu(
         "memory_source", "processes: the trial's own; device: what the GPUs gained since before it", pl.String
     ),
@@ -139,7 +149,7 @@ def missing_reasons(outcome: Json) -> dict[str, str]:
     own: dict[str, str] = outcome.get("reasons") or {}
     found = {name: own[name] for name in _OWN_COLUMNS if name in own and outcome.get(name) is None}
     for path, columns in _BLOCKS.items():
-        if not path or path[0] == "result":
+        if not path:
             continue
         block = _block(outcome, path)
         reasons: dict[str, str] = block.get("reasons") or own

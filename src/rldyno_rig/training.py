@@ -80,7 +80,7 @@ def _train(
         "final_return": recorder.final_return(),
         "memory": {**resident, "replay_bytes": recorder.replay_bytes, "replay_rows": recorder.replay_rows},
         "transfer": transfers.moved(sizes, recorder, trial["device"]),
-        "device_memory": _device_memory(backend),
+        "device_memory": transfers.device_memory(backend, trial["device"]),
     }
 
 
@@ -106,11 +106,6 @@ def build(trial: Dict[str, Any], backend: Any, recorder: Recorder) -> Job:
         np.dtype(spec.STORED[trial["dtype"]]),
         np.dtype(backend.INDEX_DTYPE),
     )
-
-
-def _device_memory(backend: Any) -> Optional[Dict[str, int]]:
-    """What the framework itself says it uses and reserves on its device; None without one."""
-    return backend.device_memory() if hasattr(backend, "device_memory") else None
 
 
 def warm_up(job: Job) -> transfers.Sizes:

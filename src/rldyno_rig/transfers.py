@@ -1,4 +1,7 @@
-"""Bytes between host and device: the sizes of one call, which never change, times how often it was made."""
+"""Bytes between host and device, and on the device.
+
+What is moved is the size of one call, which never changes, times how often it was made.
+"""
 
 from __future__ import annotations
 
@@ -39,3 +42,11 @@ def moved(sizes: Sizes, recorder: Recorder, device: str) -> Dict[str, Any]:
     if device == "cpu":
         return {**dict.fromkeys(figures), "reasons": dict.fromkeys(figures, ON_THE_HOST)}
     return {**figures, "reasons": {}}
+
+
+def device_memory(backend: Any, device: str) -> Dict[str, Any]:
+    """What the framework says that its arrays use, and its allocator reserves, at the end of a trial."""
+    told = backend.device_memory() if device != "cpu" and hasattr(backend, "device_memory") else None
+    figures = {name: (told or {}).get(name) for name in ("used_bytes", "used_peak_bytes", "reserved_bytes")}
+    why = ON_THE_HOST if device == "cpu" else "the framework does not tell"
+    return {**figures, "reasons": {name: why for name, value in figures.items() if value is None}}

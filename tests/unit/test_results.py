@@ -172,8 +172,7 @@ def test_every_empty_measured_column_has_its_reason(tmp_path: Path) -> None:
     assert said["gpu_power_mean_w"] == "the trial runs on the CPU"
     assert "threads_peak" not in said
     row = results.trials.row(0, named=True)
-    transfers = {name for name in MEASURED_COLUMNS if name.startswith("transfer_")}
-    empty = {name for name in MEASURED_COLUMNS if row[name] is None} - transfers
+    empty = {name for name in MEASURED_COLUMNS if row[name] is None}
     assert empty == set(said) & set(MEASURED_COLUMNS)
     assert results.why_empty("cycles") == "no counters here"
     assert results.why_empty("threads_peak") is None

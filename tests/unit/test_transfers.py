@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -82,3 +83,14 @@ def test_the_worker_notes_what_it_holds_after_each_part_of_its_start(tmp_path: P
         assert all(value > 10 * 2**20 for value in resident)
     # Two observations of 4 floats, reward and discount in float32, an int64 action.
     assert (memory["replay_rows"], memory["replay_bytes"]) == (500, 500 * (2 * 16 + 2 * 4 + 8))
+
+
+def test_memory_of_the_device_is_the_frameworks_word_or_null_with_a_reason() -> None:
+    told = SimpleNamespace(device_memory=lambda: {"used_bytes": 1, "used_peak_bytes": 2})
+    found = transfers.device_memory(told, "cuda")
+    assert (found["used_bytes"], found["used_peak_bytes"], found["reserved_bytes"]) == (1, 2, None)
+    assert found["reasons"] == {"reserved_bytes": "the framework does not tell"}
+    on_cpu = transfers.device_memory(told, "cpu")
+    assert on_cpu["used_bytes"] is None
+    assert set(on_cpu["reasons"]) == {"used_bytes", "used_peak_bytes", "reserved_bytes"}
+    assert transfers.device_memory(SimpleNamespace(), "cuda")["used_peak_bytes"] is None
