@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from test_training import SMALL, run
 
-from rldyno_rig import footprint
+from rldyno_rig import footprint, transfers
 from rldyno_rig.backends import numpy_
 from rldyno_rig.transfers import total_bytes
 

@@ -1,0 +1,76 @@
+"""Records of a real GPU, kept in docs/samples: they load, and the tables of docs/gpu.md are made of them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from rldyno.nets import show, tables
+from rldyno.nets.figures import figures
+from rldyno.results import Results, load_results
+from rldyno.typeset import markdown
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+SAMPLE = DOCS / "samples" / "h200"
+
+
+@functools.cache
+def study() -> Results:
+    return load_results(SAMPLE / "study")
+
+
+def networks_table() -> str:
+    record = show.read(SAMPLE / "nets")
+    return "\n\n".join(markdown(table) for table in tables.paper_tables(record, figures(record)))
+
+
+def training_table() -> str:
+    speeds = "on the CPU, steps/s | on the GPU, steps/s"
+    rows = [f"| algorithm | contestant | {speeds} | GPU memory, MB | to the GPU, MB | GPU, J |"]
+    rows.append("|---|---|---:|---:|---:|---:|---:|")
+    for (algorithm, contestant), pair in (
+        study()
+        .trials.sort("algorithm", "contestant")
+        .group_by("algorithm", "contestant", maintain_order=True)
+    ):
+        on = {row["device"]: row for row in pair.iter_rows(named=True)}
+        gpu = on["cuda"]
+        cpu = f"{on['cpu']['steps_per_s']:,.0f}" if "cpu" in on else "–"
+        used, moved = gpu["gpu_framework_used_peak_bytes"] / 1e6, gpu["transfer_to_device_bytes"] / 1e6
+        figures = f"{gpu['steps_per_s']:,.0f} | {used:.0f} | {moved:.1f} | {gpu['gpu_energy_joules']:.0f}"
+        rows.append(f"| {algorithm} | {contestant} | {cpu} | {figures} |")
+    return "\n".join(rows)
+
+
+@pytest.mark.parametrize("table", [networks_table, training_table])
+def test_the_tables_of_the_documentation_are_made_of_the_records(table) -> None:
+    page = (DOCS / "gpu.md").read_text(encoding="utf-8")
+    for line in table().splitlines():
+        assert line in page
+
+
+def test_a_real_gpu_was_measured() -> None:
+    trials = study().trials
+    assert set(trials["status"]) == {"done"}
+    on_gpu = trials.filter(device="cuda")
+    assert set(on_gpu["algorithm"]) == {"dqn", "rainbow", "a2c", "ppo"}
+    measured = ("gpu_energy_joules", "gpu_power_peak_w", "gpu_sm_clock_min_mhz", "transfer_to_device_bytes")
+    for column in measured:
+        assert on_gpu.filter(pl.col(column).is_null()).is_empty(), column
+    # The counter, over the wall time, lies between an idle H200 and its limit.
+    watts = on_gpu["gpu_energy_joules"] / on_gpu["wall_s"]
+    assert watts.min() > 70
+    assert watts.max() < 700
+    on_cpu = trials.filter(device="cpu").row(0, named=True)
+    assert on_cpu["gpu_energy_joules"] is None
+    assert study().reasons[on_cpu["trial"]]["gpu_energy_joules"]
+
+
+def test_no_path_of_the_machine_is_in_the_records() -> None:
+    for path in SAMPLE.rglob("*"):
+        if path.is_file():
+            assert not re.search(r"/(opt|work|root|home|tmp)/", path.read_text(encoding="utf-8")), path
