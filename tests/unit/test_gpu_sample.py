@@ -58,9 +58,17 @@ def test_a_real_gpu_was_measured() -> None:
     assert set(trials["status"]) == {"done"}
     on_gpu = trials.filter(device="cuda")
     assert set(on_gpu["algorithm"]) == {"dqn", "rainbow", "a2c", "ppo"}
-    measured = ("gpu_energy_joules", "gpu_power_peak_w", "gpu_sm_clock_min_mhz", "transfer_to_device_bytes")
-    for column in measured:
-        assert on_gpu.filter(pl.col(column).is_null()).is_empty(), column
+    for column in (
+        "gpu_energy_joules",
+        "gpu_power_peak_w",
+        "gpu_memory_peak_bytes",
+        "transfer_to_device_bytes",
+    ):
+        assert on_gpu[column].null_count() == 0, column
+    # Some trained for less than the two seconds that means need: null, and it says so.
+    short = on_gpu.filter(pl.col("gpu_sm_clock_min_mhz").is_null())["trial"]
+    assert 0 < len(short) < len(on_gpu)
+    assert all("too short" in study().reasons[trial]["gpu_sm_clock_min_mhz"] for trial in short)
     # The counter, over the wall time, lies between an idle H200 and its limit.
     watts = on_gpu["gpu_energy_joules"] / on_gpu["wall_s"]
     assert watts.min() > 70
