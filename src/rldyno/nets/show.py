@@ -65,9 +65,7 @@ def remarks(record: Json) -> list[str]:
     if record["gpu_percent_reason"] and record["asked"]["device"] != "cpu":
         lines.append(f"GPU utilisation was not measured: {record['gpu_percent_reason']}")
     elif record["asked"]["device"] != "cpu" and record["asked"]["seconds"] < SHORTEST_S:
-        lines.append(
-            f"GPU utilisation is a mean over a second: give --seconds {SHORTEST_S:g} or more."
-        )
+        lines.append(f"GPU utilisation is a mean over a second: give --seconds {SHORTEST_S:g} or more.")
     if not record["complete"]:
         lines.append("Interrupted: these are the rounds that were finished.")
     return lines
