@@ -13,13 +13,16 @@ from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig import identity
 
 LESS = {("dqn", "mlp"), ("ppo", "mlp")}
+# One file, one graph, two compilers that take minutes: half of it each.
+HALF = {"pytensor:graph-numba": {("dqn", "mlp")}, "pytensor:graph-c": {("ppo", "mlp")}}
 
 
 def subjects(contestant: str) -> list[certificates.Subject]:
     every = certificates.every_subject([contestant], "cpu")
     if EVERYTHING or contestant not in SLOW_TO_COMPILE:
         return every
-    return [subject for subject in every if (subject.algorithm, subject.network) in LESS]
+    fewer = HALF.get(contestant, LESS)
+    return [subject for subject in every if (subject.algorithm, subject.network) in fewer]
 
 
 @pytest.mark.timeout(3600)
@@ -27,7 +30,7 @@ def subjects(contestant: str) -> list[certificates.Subject]:
 def test_a_contestant_is_proven(contestant: str, interpreters: dict[str, Interpreter]) -> None:
     wanted = subjects(contestant)
     proven = certificates.prove(wanted, interpreters, lambda _: None)
-    assert len(proven) == len(wanted) >= len(LESS)
+    assert len(proven) == len(wanted) > 0
     assert [certificates.sentence(made) for made in proven if not made["passed"]] == []
 
 
