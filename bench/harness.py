@@ -31,12 +31,12 @@ Json = dict[str, Any]
 def run_trial(
     contestant: str, algorithm: str, environment: str, steps: int, seed: int = 0, **changes: Any
 ) -> tuple[Json, float]:
-    """(outcome.json, wall seconds of the whole `rldyno trial` process) of one trial on one core."""
+    """(outcome.json, wall seconds of the whole process that a launcher starts) of one trial on one core."""
     values = dataclasses.replace(hyper.defaults(algorithm, environment), **changes)
     limits = Limits(steps=steps, episodes=None, wall_s=None, stop_return=None, stop_episodes=None)
     cell = Cell(contestant, algorithm, environment, None, "cpu", 1, 1, "float32", "closed", values, limits)
     probe_cpu, (cpus, *_) = place(available_cpus(), 1, 1)
-    command = [sys.executable, "-m", "rldyno", "trial"]
+    command = [sys.executable, "-m", "rldyno.one_trial"]
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         trial = trial_json(Trial(cell, seed, 0), resolve(cell.framework))

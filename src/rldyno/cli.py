@@ -22,7 +22,7 @@ from rldyno.commands.tensorboard import tensorboard
 from rldyno.commands.trial import trial
 from rldyno.commands.usability import usability
 from rldyno.commands.verify import verify
-from rldyno.errors import Problem
+from rldyno.errors import Problem, print_problem
 
 app = typer.Typer(
     name="rldyno",
@@ -57,14 +57,6 @@ def main() -> None:
     except Problem as problem:
         print_problem(problem)
         sys.exit(problem.code)
-
-
-def print_problem(problem: Problem) -> None:
-    print(f"rldyno: {problem.message}", file=sys.stderr)
-    if problem.detail:
-        print("\n".join(f"  | {line}" for line in problem.detail.splitlines()), file=sys.stderr)
-    if problem.fix:
-        print(f"fix: {problem.fix}", file=sys.stderr)
 
 
 if __name__ == "__main__":

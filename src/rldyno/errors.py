@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 
 class Problem(Exception):
     """Something the user can understand and act on.
@@ -19,3 +21,11 @@ class Problem(Exception):
         self.fix = fix
         self.detail = detail
         self.code = code
+
+
+def print_problem(problem: Problem) -> None:
+    print(f"rldyno: {problem.message}", file=sys.stderr)
+    if problem.detail:
+        print("\n".join(f"  | {line}" for line in problem.detail.splitlines()), file=sys.stderr)
+    if problem.fix:
+        print(f"fix: {problem.fix}", file=sys.stderr)

@@ -23,7 +23,7 @@ from rldyno import records
 from rldyno.errors import Problem
 from rldyno.launch.children import EndWatch, die_with_parent, kill_all, signal_group
 from rldyno.machine import calibrate, host_sha256
-from rldyno.noise import Surroundings, best_calibration, frequency_mhz
+from rldyno.noise import Surroundings, best_calibration, frequency_mhz, keep_calibration
 from rldyno.outcome import Ending, Measured, make_outcome
 from rldyno.probe import Probe
 from rldyno.probe.hardware import Hardware, open_hardware
@@ -122,6 +122,7 @@ def _surroundings(trial_dir: Path, cpus: tuple[int, ...] | None) -> Surroundings
     host = host_sha256()
     best = best_calibration(trial_dir, host)
     calibration = calibrate()
+    keep_calibration(trial_dir, host, min(calibration.median_ns, best or calibration.median_ns))
     return Surroundings(host, calibration, best, frequency_mhz(cpus))
 
 

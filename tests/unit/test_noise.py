@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rldyno.machine import Calibration
-from rldyno.noise import Surroundings, best_calibration, frequency_mhz, noise_figures
+from rldyno.noise import Surroundings, best_calibration, frequency_mhz, keep_calibration, noise_figures
 from rldyno.probe.tree import CpuTimes
 
 QUIET = Surroundings("here", Calibration(1_000, 0.0), 1_000, 2_500.0)
@@ -66,6 +66,19 @@ def test_the_best_calibration_is_of_this_machine_and_counts_own_attempts(tmp_pat
     assert best_calibration(mine, "here") == 1_200
     outcome(mine / "attempts" / "1", "here", 1_100)
     assert best_calibration(mine, "here") == 1_100
+
+
+def test_a_results_directory_keeps_its_best_calibration(tmp_path: Path) -> None:
+    mine = tmp_path / "trials" / "mine"
+    keep_calibration(mine, "here", 900)
+    assert not list(tmp_path.iterdir())  # a lone trial has no results directory to keep it in
+    (tmp_path / "manifest.json").write_text("{}")
+    keep_calibration(mine, "here", 900)
+    keep_calibration(mine, "here", 1_000)
+    keep_calibration(mine, "there", 500)
+    outcome(tmp_path / "trials" / "other", "here", 100)  # not read: one file is enough
+    assert best_calibration(mine, "here") == 900
+    assert best_calibration(mine, "there") == 500
 
 
 def test_frequency_of_the_workers_cpus(tmp_path: Path) -> None:

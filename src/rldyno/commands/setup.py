@@ -44,8 +44,7 @@ def setup(
 
 def build_toolchains(console: Console, names: list[str], pip_args: str | None, variant: str | None) -> None:
     """Build each; one that fails does not keep the others from being built."""
-    from rldyno.cli import print_problem
-    from rldyno.errors import Problem
+    from rldyno.errors import Problem, print_problem
     from rldyno.toolchains.build import build
     from rldyno.toolchains.catalogue import catalogue, toolchain
     from rldyno.toolchains.progress import shown_progress

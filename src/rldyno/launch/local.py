@@ -125,7 +125,7 @@ def _start_next(
 
 
 def start_runner(trial: Json, directory: Path, cpus: tuple[int, ...], probe_cpu: int | None) -> Runner:
-    command = [sys.executable, "-m", "rldyno", "trial", str(directory)]
+    command = [sys.executable, "-m", "rldyno.one_trial", str(directory)]
     if cpus:
         command += ["--cpus", ",".join(map(str, cpus))]
     if probe_cpu is not None:
