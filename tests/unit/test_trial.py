@@ -157,7 +157,8 @@ def test_silence_is_broken_by_growth_and_by_touch(tmp_path: Path) -> None:
 
 def test_a_trial_imports_nothing_heavy() -> None:
     heavy = ("pynvml", "polars", "pydantic", "altair", "jinja2", "typer", "rich", "numpy.ma")
-    code = f"import sys, rldyno.one_trial, rldyno.trial; rldyno.trial.calibrate(); print([name for name in {heavy} if name in sys.modules])"
+    used = "import sys, rldyno.one_trial, rldyno.trial; rldyno.trial.calibrate()"
+    code = f"{used}; print([name for name in {heavy} if name in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
 
 
