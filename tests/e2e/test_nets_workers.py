@@ -31,6 +31,7 @@ def test_one_contestant_is_measured_and_an_absent_one_is_told(tmp_path: Path, al
             assert [one["round"] for one in figure["rounds"]] == [1, 2, 3]
             assert all(one["wall_ns"] > 0 and one["calls"] > 0 for one in figure["rounds"])
     (worker,) = record["workers"]
+    assert worker["certificate"] == "valid"
     assert worker["startup_ns"].keys() >= {"import", "build", "first_call"}
     assert record["limits"]["flops_per_s"]["float32"] > 0
 

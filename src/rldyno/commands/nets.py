@@ -54,6 +54,9 @@ def measure(
         float | None,
         typer.Option(min=0.001, help="Length of one measurement. Default: 0.5; on a GPU 2."),
     ] = None,
+    no_verify: Annotated[
+        bool, typer.Option("--no-verify", help="Do not prove contestants first; they stay uncertified.")
+    ] = False,
     toolchain: Annotated[
         list[str] | None, typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework.")
     ] = None,
@@ -100,7 +103,7 @@ def measure(
         console.print(line, markup=False, soft_wrap=True, style="dim")
 
     try:
-        record = run(asked, path, say, parse_overrides(toolchain or []))
+        record = run(asked, path, say, parse_overrides(toolchain or []), verify=not no_verify)
     except KeyboardInterrupt:
         typer.echo("stopped", err=True)
         if path.exists():

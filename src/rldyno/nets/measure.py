@@ -36,7 +36,9 @@ NETS_SCHEMA = 1
 SHUFFLE_SEED = 0
 
 
-def run(asked: Asked, path: Path, say: Say, overrides: Mapping[str, Path] | None = None) -> Json:
+def run(
+    asked: Asked, path: Path, say: Say, overrides: Mapping[str, Path] | None = None, verify: bool = False
+) -> Json:
     """Measure and keep the record in `path`, after every round: an interruption keeps what was measured."""
     available = available_cpus()
     probe_cpu, pool = place(available, asked.cores)
@@ -44,6 +46,8 @@ def run(asked: Asked, path: Path, say: Say, overrides: Mapping[str, Path] | None
     meter, no_meter = open_meter(asked.device)
     record = new_record(asked, cpus, no_meter)
     interpreters = find_interpreters(asked, overrides, record, say)
+    if verify:
+        prove(asked, interpreters, say)
     record["limits"] = machine_limits(asked, overrides, say)
     shuffle = random.Random(SHUFFLE_SEED)
     pin(None if probe_cpu is None else (probe_cpu,))
@@ -98,6 +102,23 @@ def find_interpreters(
                 if contestant.partition(":")[0] == framework:
                     leave_out(record, contestant, None, why, say)
     return found
+
+
+def prove(asked: Asked, interpreters: Mapping[str, Interpreter], say: Say) -> None:
+    """A time counts only beside a certificate: make those that are missing."""
+    from rldyno import certificates
+
+    wanted = {
+        certificates.Subject(contestant, asked.algorithm, network_of(net), asked.device)
+        for contestant in asked.contestants
+        for net in asked.nets
+        if contestant.partition(":")[0] in interpreters
+    }
+    certificates.prove(sorted(wanted), interpreters, lambda made: say(certificates.sentence(made)))
+
+
+def network_of(net: Net) -> str:
+    return "cnn" if net.convolutions else "mlp"
 
 
 def machine_limits(asked: Asked, overrides: Mapping[str, Path] | None, say: Say) -> Json | None:
@@ -176,8 +197,7 @@ def certificate_state(asked: Asked, contestant: str, net: Net, interpreter: Inte
     """valid, failed or absent: whether this very code was proven, on this device, to compute the same."""
     from rldyno.certificates import Subject, find
 
-    network = "cnn" if net.convolutions else "mlp"
-    found = find(Subject(contestant, asked.algorithm, network, asked.device), interpreter)
+    found = find(Subject(contestant, asked.algorithm, network_of(net), asked.device), interpreter)
     if found is None:
         return "absent"
     return "valid" if found["passed"] else "failed"
