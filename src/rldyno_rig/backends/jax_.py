@@ -271,7 +271,8 @@ class StagedLearner(JittedLearner):
             self.scalars = scalars, self.put(scalars)[0]
             self._await(self.scalars[1])
         place = self._await(batch[0])
-        place.reader = told = super()._update(batch, self.scalars[1])
+        told = super()._update(batch, self.scalars[1])
+        place.reader = self.places[id(self.scalars[1])].reader = told
         return told
 
     def _forward(self, obs: Any, noise: Any = None) -> Weights:

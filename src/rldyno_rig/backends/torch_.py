@@ -122,8 +122,7 @@ class Learner:
         self.t += 1
         place = self._await(batch[0])
         handle = self._update(batch, lr)
-        if place:
-            self.driver.call.cuEventRecord(place.consumed, self.stream)
+        self._consumed(place)
         return handle
 
     def read(self, handle: Tensor) -> Tuple[float, Optional[np.ndarray]]:
@@ -184,6 +183,11 @@ class Learner:
         self.driver.call.cuStreamWaitEvent(self.stream, place.arrived, 0)
         return place
 
+    def _consumed(self, place: Optional[Place]) -> None:
+        """What was launched so far is the last to read this batch."""
+        if place:
+            self.driver.call.cuEventRecord(place.consumed, self.stream)
+
     def _fetch(self, tensors: Batch) -> Tuple[np.ndarray, ...]:
         return to_host(tensors)
 
@@ -242,8 +246,10 @@ class CompiledLearner(Learner):
     def _update(self, batch: Batch, lr: float) -> Tensor:
         assert self is CompiledLearner.live
         (scalars,) = self.put(self._scalars(lr))
-        self._await(scalars)
-        return self.descend(self.model, self.flat, self.target, self.m, self.v, scalars, batch)
+        place = self._await(scalars)
+        report = self.descend(self.model, self.flat, self.target, self.m, self.v, scalars, batch)
+        self._consumed(place)
+        return report
 
     @torch.no_grad()
     def _gradient(self, batch: Batch) -> Tuple[Tensor, Tensor]:
