@@ -28,6 +28,8 @@ from rldyno_rig import batches, hyper, identity
 from rldyno_rig.parts.streams import streams
 from rldyno_rig.spec import STORED, complete, draw_params
 
+Fetch = Callable[[], tuple]
+
 JOB_FILE = "time.json"
 VARIED = 8
 """Different batches, so that no cache of a processor makes up the answer."""
@@ -107,22 +109,22 @@ class Bench:
 
     def _clock(self, measure: str, rows: int, data: str, calls: int) -> List[int]:
         """Nanoseconds of each call; of updates the mean of their run: they return before they are done."""
-        feed = self._feed(measure, rows, data)
+        fetch = self._feed(measure, rows, data)
         if measure == "act":
-            return clocked_each(calls, feed, lambda batch: self.learner.act(*batch), self.learner.drain)
+            return clocked_each(calls, fetch, lambda batch: self.learner.act(*batch), self.learner.drain)
         rate = self.values.learning_rate
-        return clocked_runs(calls, feed, lambda batch: self.learner.update(batch, rate), self.learner.drain)
+        return clocked_runs(calls, fetch, lambda batch: self.learner.update(batch, rate), self.learner.drain)
 
-    def _feed(self, measure: str, rows: int, data: str) -> Callable[[int], Callable[[], tuple]]:
-        """A function that starts a feed of so many batches; the feed hands out the next one, placed."""
+    def _feed(self, measure: str, rows: int, data: str) -> Fetch:
+        """Hands out the next batch, placed."""
         learner, given = self.learner, self._batches(measure, rows, data)
         if data == "pageable":
-            return lambda calls: in_turn(learner.put, given)
+            return in_turn(learner.put, given)
         if data == "pinned":
-            return lambda calls: ahead(learner.put, given)
+            return ahead(learner.put, given)
         # One place on the device, whatever the memory behind it: stages reuse their places.
         placed = learner.put(*given[0])
-        return lambda calls: lambda: placed
+        return lambda: placed
 
     def _batches(self, measure: str, rows: int, data: str) -> List[tuple]:
         key = measure, rows, data
@@ -147,7 +149,7 @@ class Bench:
         self._last = now
 
 
-def in_turn(put: Callable[..., tuple], given: List[tuple]) -> Callable[[], tuple]:
+def in_turn(put: Callable[..., tuple], given: List[tuple]) -> Fetch:
     turn = 0
 
     def fetch() -> tuple:
@@ -158,7 +160,7 @@ def in_turn(put: Callable[..., tuple], given: List[tuple]) -> Callable[[], tuple
     return fetch
 
 
-def ahead(put: Callable[..., tuple], given: List[tuple]) -> Callable[[], tuple]:
+def ahead(put: Callable[..., tuple], given: List[tuple]) -> Fetch:
     """One batch is always on its way."""
     put_next = in_turn(put, given)
     coming = put_next()
@@ -172,13 +174,9 @@ def ahead(put: Callable[..., tuple], given: List[tuple]) -> Callable[[], tuple]:
 
 
 def clocked_each(
-    calls: int,
-    feed: Callable[[int], Callable[[], tuple]],
-    use: Callable[[tuple], Any],
-    drain: Callable[[], None],
+    calls: int, fetch: Fetch, use: Callable[[tuple], Any], drain: Callable[[], None]
 ) -> List[int]:
     tick, spent = time.perf_counter_ns, []
-    fetch = feed(calls)
     drain()
     last = tick()
     for _ in range(calls):
@@ -190,13 +188,9 @@ def clocked_each(
 
 
 def clocked_runs(
-    calls: int,
-    feed: Callable[[int], Callable[[], tuple]],
-    use: Callable[[tuple], Any],
-    drain: Callable[[], None],
+    calls: int, fetch: Fetch, use: Callable[[tuple], Any], drain: Callable[[], None]
 ) -> List[int]:
     """Runs of a tenth of the calls, or longer ones where those would be over too soon."""
-    fetch = feed(calls)
     drain()
     spent: List[int] = []
     size = max(1, calls // 10)

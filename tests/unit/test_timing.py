@@ -1,0 +1,104 @@
+"""The `time` job: how calls are fed, and what is clocked."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from rldyno_rig import hyper, timing
+from rldyno_rig.backends import numpy_
+
+JOB = {
+    "framework": "numpy",
+    "mode": "eager",
+    "device": "cpu",
+    "dtype": "float32",
+    "algorithm": "classifier",
+    "hyper": hyper.to_json(hyper.Classifier(hidden=(8,))),
+    "observation": [4],
+    "observation_dtype": "float32",
+    "actions": 3,
+    "act_rows": [2],
+    "update_rows": [5],
+}
+
+
+class Told:
+    """A learner on a device that only notes what it is asked, and in which order."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.batches = itertools.count()
+
+    def host(self, *arrays: Any) -> tuple[Any, ...]:
+        return arrays
+
+    def put(self, *arrays: Any) -> tuple[int]:
+        number = next(self.batches)
+        self.log.append(f"put {number}")
+        return (number,)
+
+    def act(self, batch: int) -> None:
+        self.log.append(f"act {batch}")
+
+    def update(self, batch: tuple[int], lr: float) -> None:
+        self.log.append(f"update {batch[0]}")
+
+    def drain(self) -> None:
+        self.log.append("drain")
+
+
+@pytest.fixture
+def bench() -> timing.Bench:
+    made = timing.Bench({**JOB, "device": "cpu"}, 0)
+    made.job = {**JOB, "device": "cuda"}
+    made.learner = Told()
+    return made
+
+
+def test_ordinary_memory_is_put_and_used_in_turn(bench: timing.Bench) -> None:
+    bench._clock("act", 2, "pageable", 3)
+    assert bench.learner.log == ["drain", "put 0", "act 0", "put 1", "act 1", "put 2", "act 2"]
+
+
+def test_from_page_locked_memory_the_next_batch_is_on_its_way(bench: timing.Bench) -> None:
+    bench._clock("act", 2, "pinned", 3)
+    assert bench.learner.log == ["put 0", "drain", "put 1", "act 0", "put 2", "act 1", "put 3", "act 2"]
+
+
+def test_a_resident_batch_is_put_once(bench: timing.Bench) -> None:
+    bench._clock("act", 2, "resident", 3)
+    assert bench.learner.log == ["put 0", "drain", "act 0", "act 0", "act 0"]
+
+
+def test_updates_are_clocked_with_the_device_drained(bench: timing.Bench) -> None:
+    spent = bench._clock("update", 5, "pageable", 4)
+    assert len(spent) == 4
+    assert (bench.learner.log[0], bench.learner.log[-1]) == ("drain", "drain")
+    assert [line for line in bench.learner.log if line.startswith("update")] == [
+        f"update {number}" for number in range(4)
+    ]
+
+
+def test_figures_are_of_the_calls_that_were_made() -> None:
+    bench = timing.Bench(JOB, 0)
+    bench.warm_up()
+    assert isinstance(bench.learner, numpy_.Learner)
+    found = bench.measure("update", 5, "pageable", 0.01)
+    assert found["calls"] >= timing.VARIED
+    assert found["p10_ns"] <= found["median_ns"] <= found["p90_ns"]
+    assert set(bench.startup_ns) == {"import", "build", "first_call"}
+
+
+def test_no_two_batches_are_the_same(bench: timing.Bench) -> None:
+    given = bench._batches("act", 2, "pageable")
+    assert len({batch[0].tobytes() for batch in given}) == timing.VARIED
+
+
+@pytest.mark.parametrize("data", ["pinned", "resident"])
+def test_a_cpu_has_no_device_memory(data: str) -> None:
+    bench = timing.Bench(JOB, 0)
+    with pytest.raises(ValueError, match=r"no page-locked memory|no device memory"):
+        bench.measure("act", 2, data, 0.01)
