@@ -153,7 +153,7 @@ def judge(results: Results, group: Group, goal: str, rng: np.random.Generator) -
     )
 
 
-UNREADABLE = "the same study on a machine whose energy counters can be read, as root if need be, or ask for another --goal"
+UNREADABLE = "the same study where energy counters can be read, as root if need be, or ask for another --goal"
 
 
 def with_energy(results: Results, group: Group, rng: np.random.Generator) -> Group:
