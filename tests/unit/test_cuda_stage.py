@@ -54,6 +54,7 @@ def put(stage: Stage, arrays: Arrays) -> Place:
 
 
 def arrive(stage: Stage, place: Place) -> set[float]:
+    stage.driver.need(place)
     stage.driver.call.cuEventSynchronize(place.arrived)
     return numbers(place.placed)
 
@@ -111,10 +112,41 @@ def test_page_locked_arrays_are_copied_from_where_they_lie(late: LateCuda, stage
         slot.fill(batch(8))
     late.calls.clear()
     place = put(stage, locked)
+    assert not late.calls, "the host is not held up by it"
+    stage.driver.begin_waiting()
     assert "cuEventSynchronize" not in late.calls, "no slot is waited for"
     assert [numbers(slot.arrays) for slot in stage.slots] == [{8}] * Stage.PLACES, "no slot is filled"
     assert late.sources == [range(a.ctypes.data, a.ctypes.data + a.nbytes) for a in locked]
     assert arrive(stage, place) == {1}
+
+
+def test_a_copy_that_waits_begins_when_it_is_needed_and_not_before(late: LateCuda, stage: Stage) -> None:
+    here, coming = put(stage, batch(1)), put(stage, stage.lock(batch(2)))
+    late.calls.clear()
+    assert arrive(stage, here) == {1}
+    assert "cuMemcpyHtoDAsync_v2" not in late.calls, "another batch was needed"
+    assert arrive(stage, coming) == {2}
+    late.calls.clear()
+    assert arrive(stage, coming) == {2}
+    assert "cuMemcpyHtoDAsync_v2" not in late.calls, "it is copied once"
+
+
+def test_a_copy_that_waits_does_not_overwrite_what_is_still_read(late: LateCuda, stage: Stage) -> None:
+    seen = consume(late, put(stage, batch(1)))
+    for number in range(2, Stage.PLACES + 2):
+        place = put(stage, stage.lock(batch(number)))
+    assert arrive(stage, place) == {Stage.PLACES + 1}, "it took the place of the first"
+    late.finish(COMPUTING)
+    assert seen == {1}
+
+
+def test_a_copy_that_waits_does_not_overwrite_a_later_batch(stage: Stage) -> None:
+    put(stage, stage.lock(batch(1)))
+    places = [put(stage, batch(number)) for number in range(2, Stage.PLACES + 2)]
+    stage.driver.begin_waiting()
+    for place in places:
+        arrive(stage, place)
+    assert [numbers(place.placed) for place in places] == [{number} for number in range(2, Stage.PLACES + 2)]
 
 
 def test_others_of_the_same_shapes_take_the_slots(stage: Stage) -> None:

@@ -92,6 +92,21 @@ def test_figures_are_of_the_calls_that_were_made() -> None:
     assert set(bench.startup_ns) == {"import", "build", "first_call"}
 
 
+def test_slow_first_calls_do_not_shorten_a_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = timing.Bench(JOB, 0)
+    asked: list[int] = []
+
+    def clock(measure: str, rows: int, data: str, calls: int) -> list[int]:
+        asked.append(calls)
+        return [10_000_000 if len(asked) == 1 else 1_000_000] * calls
+
+    monkeypatch.setattr(bench, "_clock", clock)
+    figures = bench.measure("act", 2, "pageable", 1.0)
+    assert asked == [timing.VARIED, 100, 900]
+    assert figures["calls"] == 1000
+    assert figures["wall_ns"] == 1_000_000_000
+
+
 def test_no_two_batches_are_the_same(bench: timing.Bench) -> None:
     given = bench._batches("act", 2, "pageable")
     assert len({batch[0].tobytes() for batch in given}) == timing.VARIED

@@ -116,10 +116,13 @@ class Learner:
     @torch.inference_mode()
     def act(self, obs: Tensor, noise: Optional[Tensor] = None) -> Tuple[np.ndarray, ...]:
         self._await(obs)
-        return self._fetch(self._act(obs, noise))
+        chosen = self._act(obs, noise)
+        self._begin_waiting()
+        return self._fetch(chosen)
 
     def update(self, batch: Batch, lr: float) -> Tensor:
         self.t += 1
+        self._begin_waiting()
         place = self._await(batch[0])
         handle = self._update(batch, lr)
         self._consumed(place)
@@ -180,8 +183,13 @@ class Learner:
         if self.device.type == "cpu":
             return None
         place = self.places[first.data_ptr()]
+        self.driver.need(place)
         self.driver.call.cuStreamWaitEvent(self.stream, place.arrived, 0)
         return place
+
+    def _begin_waiting(self) -> None:
+        if self.stages:
+            self.driver.begin_waiting()
 
     def _consumed(self, place: Optional[Place]) -> None:
         """What was launched so far is the last to read this batch."""
