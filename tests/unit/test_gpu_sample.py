@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from rldyno.nets import show, tables
+from rldyno.nets import show, tables, work
 from rldyno.nets.figures import figures
 from rldyno.results import Results, load_results
 from rldyno.typeset import markdown
@@ -26,6 +26,26 @@ def study() -> Results:
 def networks_table() -> str:
     record = show.read(SAMPLE / "nets")
     return "\n\n".join(markdown(table) for table in tables.paper_tables(record, figures(record)))
+
+
+def tf32_table() -> str:
+    """Seconds for stooke2017's calls, fed from page-locked memory."""
+    seconds = {}
+    for precision in ("float32", "tf32"):
+        for figure in figures(show.read(SAMPLE / "tf32" / precision)):
+            net, measure, _, data = figure.kind
+            if data == work.PINNED:
+                seconds[net, figure.contestant, measure, precision] = figure.paper_seconds.point
+    rows = ["| network | contestant | inference, float32 | TF32 | ratio | training, float32 | TF32 | ratio |"]
+    rows.append("|---|---|---:|---:|---:|---:|---:|---:|")
+    for net in ("small", "large"):
+        for contestant in ("torch:cudagraph", "jax:jit"):
+            cells = []
+            for measure in (work.ACT, work.UPDATE):
+                full, short = (seconds[net, contestant, measure, kind] for kind in ("float32", "tf32"))
+                cells += [f"{full:.3f} s", f"{short:.3f} s", f"{short / full:.2f}×"]
+            rows.append(f"| {net} | {contestant} | {' | '.join(cells)} |")
+    return "\n".join(rows)
 
 
 def training_table() -> str:
@@ -46,7 +66,7 @@ def training_table() -> str:
     return "\n".join(rows)
 
 
-@pytest.mark.parametrize("table", [networks_table, training_table])
+@pytest.mark.parametrize("table", [networks_table, tf32_table, training_table])
 def test_the_tables_of_the_documentation_are_made_of_the_records(table) -> None:
     page = (DOCS / "gpu.md").read_text(encoding="utf-8")
     for line in table().splitlines():
@@ -76,6 +96,15 @@ def test_a_real_gpu_was_measured() -> None:
     on_cpu = trials.filter(device="cpu").row(0, named=True)
     assert on_cpu["gpu_energy_joules"] is None
     assert study().reasons[on_cpu["trial"]]["gpu_energy_joules"]
+
+
+def test_what_was_timed_there_was_proven_there_and_kept_the_gpu_busy() -> None:
+    record = show.read(SAMPLE / "nets")
+    assert {worker["contestant"]: worker["certificate"] for worker in record["workers"]} == dict.fromkeys(
+        ("torch:eager", "torch:compile", "torch:cudagraph", "jax:jit"), "valid"
+    )
+    busy = {figure.contestant: figure.gpu_percent for figure in figures(record) if figure.kind.data == "resident"}
+    assert all(percent is not None and 10 < percent <= 100 for percent in busy.values())
 
 
 def test_no_path_of_the_machine_is_in_the_records() -> None:
