@@ -103,7 +103,9 @@ def test_what_was_timed_there_was_proven_there_and_kept_the_gpu_busy() -> None:
     assert {worker["contestant"]: worker["certificate"] for worker in record["workers"]} == dict.fromkeys(
         ("torch:eager", "torch:compile", "torch:cudagraph", "jax:jit"), "valid"
     )
-    busy = {figure.contestant: figure.gpu_percent for figure in figures(record) if figure.kind.data == "resident"}
+    busy = {
+        figure.contestant: figure.gpu_percent for figure in figures(record) if figure.kind.data == "resident"
+    }
     assert all(percent is not None and 10 < percent <= 100 for percent in busy.values())
 
 
