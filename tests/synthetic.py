@@ -264,7 +264,8 @@ def write_trial(
         return
     write_json(home / schema.FACTS_FILE, facts_json(contestant))
     speed = contestant.steps_per_s * trial["cores"] ** 0.3 * rng.lognormal(0, 0.04)
-    startup = [part * rng.lognormal(0, 0.05) for part in contestant.startup_s]
+    *early, calls = (part * rng.lognormal(0, 0.05) for part in contestant.startup_s)
+    startup = [*early, 0.75 * calls, 0.25 * calls]
     start_s = sum(startup)
     learns = trial["seed"] < contestant.learns * shape.seeds
     episodes = write_episodes(home, speed, start_s, learns, contestant.needs, rng, shape)

@@ -20,6 +20,8 @@ LEAK_BYTES = 2**20
 _REMEMBERED = 12_000
 """Samples kept: ten minutes at 20 Hz in full, longer trials at half the rate, a quarter, and so on."""
 _NEAR_NS = 100_000_000
+_MARKS = {"import": "import", "build": "build", "first_call": "warm"}
+"""Name of a mark → the part of start-up at whose end it stands."""
 
 
 class History:
@@ -98,7 +100,7 @@ def memory_figures(history: History, result: Json | None, peak_bytes: int | None
     training = Training.of(result)
     figures: dict[str, tuple[Any, str]] = {
         f"after_{mark}_bytes": (_at_mark(history, result, mark), "the worker did not get there")
-        for mark in STARTUP[1:]
+        for mark in _MARKS
     }
     figures["peak_bytes"] = peak_bytes, "no sample was taken"
     figures |= _steady_figures(history, training)
@@ -114,7 +116,7 @@ def _at_mark(history: History, result: Json | None, mark: str) -> int | None:
     if noted is not None:
         return int(noted)
     startup = (result or {}).get("startup_ns") or {}
-    parts = STARTUP[: STARTUP.index(mark) + 1]
+    parts = STARTUP[: STARTUP.index(_MARKS[mark]) + 1]
     return history.nearest(sum(int(startup[part]) for part in parts)) if set(parts) <= set(startup) else None
 
 

@@ -26,8 +26,8 @@ SPAWN_VARIABLE = "RLDYNO_SPAWN_NS"
 # Phases of the training loop; every nanosecond of it belongs to exactly one.
 PHASES = ("environment", "act", "store", "transfer", "update", "read", "other")
 # Phases of start-up, in order: interpreter start to the rig's first line, importing the framework,
-# building the learner, first calls (compilation and warm-up).
-STARTUP = ("interpreter", "import", "build", "first_call")
+# building the learner, the first call of everything (compilation), warm-up to the first training step.
+STARTUP = ("interpreter", "import", "build", "first_call", "warm")
 
 EPISODE_COLUMNS = ("episode", "env", "step", "time_ns", "return", "length", "terminated")
 PROGRESS_COLUMNS = (

@@ -9,7 +9,7 @@ import platform
 import time
 import traceback
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional
 
 import numpy as np
 
@@ -46,25 +46,27 @@ def _train(
     clock = recorder.clock
     startup = {"interpreter": started_ns - spawn_ns}
     resident: Dict[str, Optional[int]] = {}
-    last = started_ns
 
     def mark(name: str) -> None:
-        nonlocal last
         now = time.perf_counter_ns()
-        startup[name] = now - last
-        last = now
-        resident["after_{}_bytes".format(name)] = footprint.resident_bytes()
+        startup[name] = now - spawn_ns - sum(startup.values())
         recorder.alive()
+
+    def note_memory(name: str) -> None:
+        resident["after_{}_bytes".format(name)] = footprint.resident_bytes()
 
     backend = importlib.import_module("rldyno_rig.backends." + trial["framework"] + "_")
     mark("import")
+    note_memory("import")
     job = build(trial, backend, recorder)
     mark("build")
+    note_memory("build")
     write_json(directory / schema.FACTS_FILE, _facts(trial, backend, job))
-    sizes = warm_up(job)
-    mark("first_call")
+    sizes = warm_up(job, first_called=lambda: mark("first_call"))
+    note_memory("first_call")
 
     steps = loops()[trial["algorithm"]](job)
+    startup["warm"] = clock.started - spawn_ns - sum(startup.values())
     _check_weights(job, recorder)
     return {
         "reason": recorder.reason or "steps",
@@ -108,20 +110,24 @@ def build(trial: Dict[str, Any], backend: Any, recorder: Recorder) -> Job:
     )
 
 
-def warm_up(job: Job) -> transfers.Sizes:
+def warm_up(job: Job, first_called: Callable[[], None]) -> transfers.Sizes:
     """Call everything that training calls, on throw-away data of the same shapes, then restore the weights.
 
-    Compilation and first-call costs belong to start-up; what follows is steady state.
+    Compilation and first-call costs belong to start-up; what follows is steady state. `first_called` is
+    called once everything has run for the first time.
     """
     learner, rng = job.learner, np.random.default_rng(0)
     dtype, index_dtype = job.dtype.name, job.index_dtype.name
     before = learner.state()
-    for _ in range(WARM_UP_CALLS):
+    for call in range(WARM_UP_CALLS):
         observed = batches.acting(job.spec, rng, dtype, job.env.count)
         acted = learner.act(*learner.put(*observed))
         batch = batches.synthetic(job.spec, rng, dtype, index_dtype, batches.size(job.spec))
         _, priorities = learner.read(learner.update(learner.put(*batch), job.spec.hyper.learning_rate))
         learner.sync_target()
+        if call == 0:
+            learner.drain()
+            first_called()
         job.recorder.alive()
     learner.load(before)
     learner.drain()

@@ -11,6 +11,7 @@ import pytest
 
 from rldyno.memory import History, leak_warning, memory_figures
 from rldyno.stats.trend import trend
+from rldyno_rig import schema
 
 MIB = 2**20
 START_S, TRAIN_S, HZ = 1.0, 20.0, 20
@@ -24,7 +25,7 @@ def held(footprint: Callable[[float], float], train_s: float = TRAIN_S, **memory
         noise = rng.normal(0, 0.01 * MIB)
         history.add(round(time_s * 1e9), int(footprint(max(0.0, time_s - START_S)) + noise))
     result = {
-        "startup_ns": {"interpreter": 10**8, "import": 10**8, "build": 10**8, "first_call": 7 * 10**8},
+        "startup_ns": dict(zip(schema.STARTUP, (10**8, 10**8, 10**8, 5 * 10**8, 2 * 10**8), strict=True)),
         "train_start_ns": round(START_S * 1e9),
         "train_ns": round(train_s * 1e9),
         "steps": 10_000,

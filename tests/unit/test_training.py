@@ -71,6 +71,7 @@ def test_a_trial_leaves_a_complete_record(algorithm: str, tmp_path: Path) -> Non
     assert sum(result["phases_ns"].values()) == result["train_ns"]
     assert list(result["phases_ns"]) == list(schema.PHASES)
     assert list(result["startup_ns"]) == list(schema.STARTUP)
+    assert sum(result["startup_ns"].values()) == result["train_start_ns"]
     episodes = rows(tmp_path / schema.EPISODES_FILE)
     assert tuple(episodes[0]) == schema.EPISODE_COLUMNS
     assert len(episodes) == result["episodes"]
@@ -158,7 +159,9 @@ def test_warming_up_changes_nothing(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, {**NO_BUDGET, "steps": 1}, Clock(), 0)
     job = training.build(trial, numpy_, recorder)
     before = job.learner.state()
-    training.warm_up(job)
+    updates_by_then: list[int] = []
+    training.warm_up(job, first_called=lambda: updates_by_then.append(job.learner.state()["t"]))
+    assert updates_by_then == [1]
     after = job.learner.state()
     assert after["t"] == 0
     for key in ("params", "target", "m", "v"):

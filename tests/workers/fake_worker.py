@@ -32,6 +32,7 @@ class Records:
             "import": 1_000_000,
             "build": 1_000_000,
             "first_call": 0,
+            "warm": 0,
         }
         (directory / schema.FACTS_FILE).write_text(json.dumps({"python": sys.version, "versions": {}}))
         self.progress = self.open(schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS)

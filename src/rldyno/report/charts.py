@@ -17,7 +17,8 @@ STARTUP_WORDS = {
     "interpreter": "interpreter",
     "import": "import",
     "build": "build",
-    "first_call": "first calls",
+    "first_call": "first call",
+    "warm": "warm-up",
 }
 
 
