@@ -97,11 +97,18 @@ def prepare(
 
 def contestants_to_run(results: Results, plan: Plan, keep_failed: bool) -> set[str]:
     """Contestants with trials that `prepare` would return, were all toolchains there."""
-    return {
-        trial.cell.contestant
-        for trial in plan.trials
-        if not is_kept(records.trial_state(results.trial(trial.id)), keep_failed)
-    }
+    return {trial.cell.contestant for trial in _to_run(results, plan, keep_failed)}
+
+
+def devices_to_run(results: Results, plan: Plan, keep_failed: bool) -> list[str]:
+    """Devices of those trials."""
+    return sorted({trial.cell.device for trial in _to_run(results, plan, keep_failed)})
+
+
+def _to_run(results: Results, plan: Plan, keep_failed: bool) -> Iterator[Trial]:
+    for trial in plan.trials:
+        if not is_kept(records.trial_state(results.trial(trial.id)), keep_failed):
+            yield trial
 
 
 def is_kept(state: TrialState, keep_failed: bool) -> bool:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from rldyno import certificates, manifest, records, rounds, upkeep
+from rldyno.devices import check_device
 from rldyno.errors import Problem
 from rldyno.estimate import estimate, load_rates, remember
 from rldyno.launch.cpus import available_cpus, place
 from rldyno.launch.local import Pool, Runner, run_trials
 from rldyno.plan import Plan, make_plan
-from rldyno.preparation import contestants_to_run, prepare, working_in
+from rldyno.preparation import contestants_to_run, devices_to_run, prepare, working_in
 from rldyno.probe.probe import idle_cpu_percent
 from rldyno.progress import Display, Eta, Snapshot, duration, open_display, read_figures
 from rldyno.records import DONE, FAILED, Json, Results, TrialState
@@ -62,8 +63,10 @@ def run_study(study_path: Path, options: Options, console: Console) -> bool:
         earlier = results.read_manifest() if results.manifest.exists() else None
         if earlier and not options.amend:
             manifest.check_same_study(results, earlier, plan.study)
-        interpreters, absent = find_interpreters(plan, options, console)
         part = rounds.begun(plan, earlier)
+        for device in devices_to_run(results, part, options.keep_failed):
+            check_device(device, 'set `devices = ["cpu"]` in the study')
+        interpreters, absent = find_interpreters(plan, options, console)
         current = manifest.make_manifest(part, interpreters, earlier)
         if earlier and not options.amend:
             manifest.check_same_conditions(results, earlier, current)

@@ -24,13 +24,12 @@ def limits(
     from rich.console import Console
     from rich.table import Table
 
-    from rldyno.errors import Problem
+    from rldyno.devices import check_device
     from rldyno.limits.measure import environment_rates, limits_of
     from rldyno.machine import usable_cores
     from rldyno.toolchains.resolve import parse_overrides
 
-    if device not in ("cpu", "cuda"):
-        raise Problem(f"unknown device {device}", fix="choose from: cpu, cuda")
+    check_device(device)
     overrides = parse_overrides(toolchain or [])
     counts = [cores] if cores else sorted({1, usable_cores()}) if device == "cpu" else [1]
     console = Console(highlight=False)

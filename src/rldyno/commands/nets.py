@@ -140,11 +140,12 @@ def _asked(
     rounds: int,
     seconds: float,
 ) -> Asked:
+    from rldyno.devices import check_device
     from rldyno.nets.work import COPIES, PAGEABLE, Asked, net_named
     from rldyno.toolchains.contestants import chosen_contestants
     from rldyno_rig.hyper import LEARNERS
 
-    device = _one_of("--device", device, ("cpu", "cuda"))
+    check_device(device)
     dtypes = ("float32", "float64") if device == "cpu" else ("float32", "float64", "tf32")
     given = _listed(copies) if copies else list(COPIES) if device == "cuda" else [PAGEABLE]
     return Asked(

@@ -34,7 +34,9 @@ def verify(
     from rich.console import Console
 
     from rldyno import certificates
+    from rldyno.devices import check_device
 
+    check_device(device)
     console = Console(highlight=False, soft_wrap=True)
     names, interpreters = _chosen(contestants or [], device, toolchain or [], console)
     wanted = certificates.every_subject(names, device)
