@@ -20,19 +20,30 @@ Thread = namedtuple("Thread", "id user_time system_time")
 
 
 class FakeProcess:
+    """`says`: name of a call → what it raises instead of answering."""
+
     def __init__(self, pid: int, user: float, rss: int, children: tuple[FakeProcess, ...] = ()) -> None:
         self.pid, self.user, self.rss, self.kids = pid, user, rss, children
-        self.gone = self.denied = False
+        self.says: dict[str, Exception] = {}
+
+    def __getattribute__(self, name: str) -> Any:
+        says = {} if name == "says" else object.__getattribute__(self, "__dict__").get("says", {})
+        if name in says and isinstance(says[name], AttributeError):
+            raise says[name]
+        found = object.__getattribute__(self, name)
+        return (lambda *a, **k: fail(says[name])) if name in says else found
+
+    def ends(self, how: type[psutil.NoSuchProcess] = psutil.NoSuchProcess) -> None:
+        calls = ("cpu_times", "memory_info", "num_threads", "num_ctx_switches", "threads", "memory_full_info")
+        self.says = dict.fromkeys(calls, how(self.pid))
 
     def oneshot(self) -> Any:
         return contextlib.nullcontext()
 
     def children(self, recursive: bool) -> list[FakeProcess]:
-        return [child for child in self.kids if not child.gone]
+        return [child for child in self.kids if "cpu_times" not in child.says]
 
     def cpu_times(self) -> Times:
-        if self.gone:
-            raise psutil.NoSuchProcess(self.pid)
         return Times(self.user, 0.25, 0.0, 0.0)
 
     def memory_info(self) -> Memory:
@@ -44,45 +55,94 @@ class FakeProcess:
         return 2
 
     def num_ctx_switches(self) -> Switches:
-        if self.gone:
-            raise psutil.NoSuchProcess(self.pid)
         return Switches(100 * self.pid, 0)
 
     def threads(self) -> list[Thread]:
-        if self.denied:
-            raise psutil.AccessDenied(self.pid)
         return [Thread(10 * self.pid, self.user, 0.0), Thread(10 * self.pid + 1, 0.0, 0.0)]
 
 
-def test_portable_tree_counts_children_and_remembers_ended_ones() -> None:
+def fail(error: Exception) -> Any:
+    raise error
+
+
+def family() -> tuple[PortableTree, FakeProcess, FakeProcess]:
     child = FakeProcess(2, 1.5, 100)
     root = FakeProcess(1, 3.0, 1000, (child,))
     tree = PortableTree(1, lambda pid: root)
     tree.discover()
+    return tree, root, child
+
+
+@pytest.mark.parametrize("how", [psutil.NoSuchProcess, psutil.ZombieProcess])
+def test_portable_tree_counts_children_and_remembers_ended_ones(how: type[psutil.NoSuchProcess]) -> None:
+    tree, root, child = family()
     assert tree.take() == TreeUsage(4_500_000_000, 500_000_000, 1100, 2, 4)
     assert tree.uss_bytes() == 550
-    child.gone = True
+    child.ends(how)
     root.user = 3.5
     later = tree.take()
-    assert (later.cpu_user_ns, later.processes) == (4_500_000_000, 1)
+    assert (later.cpu_user_ns, later.rss_bytes, later.processes) == (4_500_000_000, 1000, 1)
     root.user = 4.0
     assert tree.take().cpu_user_ns == 5_000_000_000
-    root.gone = True
+    root.ends()
     with pytest.raises(ProcessLookupError):
         tree.take()
 
 
-def test_portable_threads_and_switches() -> None:
-    child = FakeProcess(2, 1.5, 100)
-    root = FakeProcess(1, 3.0, 1000, (child,))
-    tree = PortableTree(1, lambda pid: root)
+@pytest.mark.parametrize("call", ["cpu_times", "memory_info", "num_threads"])
+def test_a_process_that_is_denied_for_a_while_counts_once(call: str) -> None:
+    tree, root, child = family()
+    whole = tree.take()
+    child.says = {call: psutil.AccessDenied(2)}
+    assert tree.take() == whole
+    child.says = {}
     tree.discover()
+    root.user += 1.0
+    assert tree.take() == whole._replace(cpu_user_ns=whole.cpu_user_ns + SECOND)
+
+
+def test_a_process_that_is_always_denied_is_no_part_of_any_sum() -> None:
+    tree, _, child = family()
+    child.says = {"num_threads": psutil.AccessDenied(2)}
+    assert tree.take() == TreeUsage(3_000_000_000, 250_000_000, 1000, 1, 2)
+
+
+def test_portable_threads_and_switches() -> None:
+    tree, root, child = family()
     assert tree.tasks(0) == TaskUsage(context_switches=300)
     root.user = 3.5
     assert tree.tasks(SECOND) == TaskUsage(context_switches=300, threads_busy=1)
-    child.gone = root.denied = child.denied = True
+    assert set(tree.reasons) == {"wait_ns", "involuntary_switches", "threads_runnable", "uss_bytes"}
+    child.ends()
+    root.says = {"threads": psutil.AccessDenied(1)}
     assert tree.tasks(2 * SECOND) == TaskUsage(context_switches=300), "switches of the ended stay counted"
-    assert all(tree.reasons[name] for name in TaskUsage._fields)
+    root.says = {"num_ctx_switches": psutil.AccessDenied(1)}
+    assert tree.tasks(3 * SECOND).context_switches == 300
+    root.says = {}
+    assert tree.tasks(4 * SECOND).context_switches == 300
+
+
+@pytest.mark.parametrize(
+    "error", [psutil.AccessDenied(1), AttributeError("no such name"), NotImplementedError("not here")]
+)
+def test_what_a_system_does_not_have_is_unknown_and_says_why(error: Exception) -> None:
+    tree, root, child = family()
+    for member in (root, child):
+        member.says = dict.fromkeys(("threads", "num_ctx_switches", "memory_full_info"), error)
+    assert tree.take().rss_bytes == 1100
+    assert [tree.tasks(second * SECOND) for second in (0, 1)] == [TaskUsage()] * 2
+    assert tree.uss_bytes() is None
+    assert set(tree.reasons) == {*TaskUsage._fields, "uss_bytes"}
+    assert all(tree.reasons.values())
+
+
+def test_memory_figures_without_uss_are_no_private_memory() -> None:
+    """Some systems answer with the plain figures."""
+    tree, root, child = family()
+    for member in (root, child):
+        object.__setattr__(member, "memory_full_info", lambda: namedtuple("Plain", "rss")(5))
+    assert tree.uss_bytes() is None
+    assert "uss_bytes" in tree.reasons
 
 
 def test_portable_machine() -> None:

@@ -4,63 +4,73 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
 from rldyno.probe.tree import BUSY_SHARE, Carry, CpuTimes, TaskUsage, TreeUsage
 
 _NS = 1_000_000_000
-_GONE = (psutil.NoSuchProcess, psutil.AccessDenied)
-_REASONS = {
+# psutil lacks the name, or says so, on systems that have no such figure.
+_UNREADABLE = (psutil.Error, AttributeError, NotImplementedError)
+_NEVER = {
     "wait_ns": "this system does not count how long threads wait for a CPU",
-    "context_switches": "this system denied it",
     "involuntary_switches": "this system does not tell voluntary switches from involuntary ones",
-    "threads_busy": "this system denied the times of single threads",
     "threads_runnable": "this system does not count how long threads wait for a CPU",
 }
+_UNSEEN = {
+    "context_switches": "this system denied it, or does not count them",
+    "threads_busy": "this system denied the times of single threads",
+    "uss_bytes": "this system denied it, or does not tell what memory a process has for itself",
+}
+
+
+class _Reading(NamedTuple):
+    user_s: float
+    system_s: float
+    rss_bytes: int
+    threads: int
 
 
 class PortableTree:
     def __init__(self, root: int, process: Any = psutil.Process) -> None:
         self._root: Any = process(root)
         self._members: dict[int, Any] = {root: self._root}
-        self._user, self._system, self._switches = Carry(), Carry(), Carry()
+        self._readings: dict[int, _Reading] = {}
+        self._user, self._system = Carry(), Carry()
+        self._switches: dict[int, int] = {}
+        """Of every process, also of ended ones."""
         self._ran: dict[int, float] = {}
         """CPU seconds of each thread at the previous reading."""
         self._read_ns: int | None = None
+        self._unseen = dict(_UNSEEN)
 
     def discover(self) -> None:
         try:
             children = self._root.children(recursive=True)
-        except _GONE:
+        except psutil.Error:
             return
         for child in children:
             self._members.setdefault(child.pid, child)
 
     def take(self) -> TreeUsage:
-        user = system = 0.0
-        rss = threads = processes = 0
         for pid, member in list(self._members.items()):
             try:
-                with member.oneshot():
-                    times = member.cpu_times()
-                    rss += member.memory_info().rss
-                    threads += member.num_threads()
-            except _GONE:
+                self._readings[pid] = _read(member)
+            except psutil.AccessDenied:
+                continue  # what it had stays counted: dropped and found again, its time would count twice
+            except psutil.NoSuchProcess:
                 del self._members[pid]
-                continue
-            user += times.user + getattr(times, "children_user", 0.0)
-            system += times.system + getattr(times, "children_system", 0.0)
-            processes += 1
-        if not processes:
+                self._readings.pop(pid, None)
+        readings = self._readings.values()
+        if not readings:
             raise ProcessLookupError(self._root.pid)
         return TreeUsage(
-            cpu_user_ns=self._user(round(user * _NS)),
-            cpu_system_ns=self._system(round(system * _NS)),
-            rss_bytes=rss,
-            processes=processes,
-            threads=threads,
+            cpu_user_ns=self._user(round(sum(reading.user_s for reading in readings) * _NS)),
+            cpu_system_ns=self._system(round(sum(reading.system_s for reading in readings) * _NS)),
+            rss_bytes=sum(reading.rss_bytes for reading in readings),
+            processes=len(readings),
+            threads=sum(reading.threads for reading in readings),
         )
 
     def usage(self, taken: TreeUsage) -> TreeUsage | None:
@@ -68,14 +78,15 @@ class PortableTree:
 
     def tasks(self, now_ns: int) -> TaskUsage:
         """Wait time and the kind of a switch are not to be had; what is denied stays unknown."""
-        switches: dict[int, int] = {}
         ran: dict[int, float] = {}
         for pid, member in self._members.items():
-            with contextlib.suppress(*_GONE):
-                switches[pid] = sum(member.num_ctx_switches())
-            with contextlib.suppress(*_GONE):
+            with contextlib.suppress(*_UNREADABLE):
+                self._switches[pid] = sum(member.num_ctx_switches())
+                self._unseen.pop("context_switches", None)
+            with contextlib.suppress(*_UNREADABLE):
                 for thread in member.threads():
                     ran[thread.id] = thread.user_time + thread.system_time
+                    self._unseen.pop("threads_busy", None)
         before, self._ran = self._ran, ran
         elapsed_s = None if self._read_ns is None else (now_ns - self._read_ns) / _NS
         self._read_ns = now_ns
@@ -83,13 +94,12 @@ class PortableTree:
         if elapsed_s and ran:
             used = (seconds - before.get(thread, 0.0) for thread, seconds in ran.items())
             busy = sum(seconds >= BUSY_SHARE * elapsed_s for seconds in used)
-        return TaskUsage(
-            context_switches=self._switches(sum(switches.values())) if switches else None, threads_busy=busy
-        )
+        switches = sum(self._switches.values()) if self._switches else None
+        return TaskUsage(context_switches=switches, threads_busy=busy)
 
     @property
     def reasons(self) -> Mapping[str, str]:
-        return _REASONS
+        return {**_NEVER, **self._unseen}
 
     def uss_bytes(self) -> int | None:
         total, seen = 0, False
@@ -97,7 +107,8 @@ class PortableTree:
             try:
                 total += member.memory_full_info().uss
                 seen = True
-            except _GONE:
+                self._unseen.pop("uss_bytes", None)
+            except _UNREADABLE:
                 continue
         return total if seen else None
 
@@ -109,6 +120,17 @@ class PortableTree:
 
     def close(self) -> None:
         self._members.clear()
+
+
+def _read(member: Any) -> _Reading:
+    with member.oneshot():
+        times = member.cpu_times()
+        return _Reading(
+            times.user + getattr(times, "children_user", 0.0),
+            times.system + getattr(times, "children_system", 0.0),
+            member.memory_info().rss,
+            member.num_threads(),
+        )
 
 
 class PortableMachine:

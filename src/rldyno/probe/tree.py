@@ -37,7 +37,7 @@ BUSY_SHARE = 0.01
 class Tree(Protocol):
     @property
     def reasons(self) -> Mapping[str, str]:
-        """Field of TaskUsage → why it cannot be read here."""
+        """Field of TaskUsage, or uss_bytes → why it cannot be read here."""
 
     def discover(self) -> None:
         """Find new children."""
