@@ -145,6 +145,30 @@ def test_a_tree_of_zombies_is_gone(proc: FakeProc) -> None:
     assert tree.usage(tree.take()) is None
 
 
+def test_a_child_that_is_waited_for_within_a_sample_counts_once(
+    proc: FakeProc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its parent was read before it ended: that reading lacks its time, the next would count it twice."""
+    proc.process(10, 1, cpu=(5, 0, 0, 0))
+    proc.process(11, 10, cpu=(7, 0, 0, 0))
+    tree = open_tree(proc, 10)
+    tree.discover()
+    child, pread, ended = tree._stat[11], os.pread, []
+
+    def ends_before_it_is_read(descriptor: int, size: int, offset: int) -> bytes:
+        if descriptor != child:
+            return pread(descriptor, size, offset)
+        if not ended:
+            ended.append(True)
+            proc.process(10, 1, cpu=(5, 0, 7, 0))
+        raise ProcessLookupError
+
+    assert read(tree).cpu_user_ns == 12 * TICK_NS
+    monkeypatch.setattr("rldyno.probe.linux.os.pread", ends_before_it_is_read)
+    assert [read(tree).cpu_user_ns for _ in range(3)] == [12 * TICK_NS] * 3
+    assert tree.pids() == [10]
+
+
 def test_totals_of_all_threads_also_ended_ones(proc: FakeProc) -> None:
     proc.process(10, 1)
     proc.task(10, 10, 0, 1000, (5, 1))
@@ -178,6 +202,39 @@ def test_kernels_that_do_not_account_for_threads(proc: FakeProc) -> None:
     assert tree.tasks(0) == TaskUsage()
     assert set(tree.reasons) == set(TaskUsage._fields)
     assert "CONFIG_SCHED_INFO" in tree.reasons["wait_ns"]
+
+
+def test_kernels_that_count_no_times_of_threads_still_count_switches(proc: FakeProc) -> None:
+    """Without scheduler statistics every schedstat reads `0 0 0`: no time is known, not none was used."""
+    proc.process(10, 1)
+    for second in range(3):
+        proc.task(10, 10, 0, 0)
+        proc.task(10, 11, 0, 0)
+        for task in (10, 11):
+            status = proc.root / f"10/task/{task}/status"
+            status.write_text(
+                f"voluntary\nvoluntary_ctxt_switches:\t{second}\nnonvoluntary_ctxt_switches:\t1\n"
+            )
+        if second == 0:
+            tree = open_tree(proc, 10)
+        usage = tree.tasks(second * SECOND)
+        assert usage == TaskUsage(context_switches=2 * (second + 1), involuntary_switches=2)
+    assert set(tree.reasons) == {"wait_ns", "threads_busy", "threads_runnable"}
+    proc.task(10, 10, SECOND, 0, (2, 1))
+    assert tree.tasks(3 * SECOND).threads_busy == 1
+    assert not tree.reasons
+
+
+def test_private_memory_that_cannot_be_read_says_why(proc: FakeProc) -> None:
+    proc.process(10, 1)
+    proc.task(10, 10, 1, 0)
+    tree = open_tree(proc, 10)
+    tree.tasks(0)
+    assert tree.uss_bytes() is None
+    assert tree.reasons == {"uss_bytes": "smaps_rollup of the worker: No such file or directory"}
+    (proc.root / "10/smaps_rollup").write_text("Private_Clean: 30 kB\n")
+    assert tree.uss_bytes() == 30 * 1024
+    assert tree.reasons == {}
 
 
 def test_private_memory_and_peak(proc: FakeProc) -> None:
@@ -313,6 +370,14 @@ def test_rates_and_empty_fields(monkeypatch: pytest.MonkeyPatch) -> None:
         assert held == {"cpu_user_ns": 10 * index, "cpu_system_ns": 1, "rss_bytes": 10 * index, "threads": 3}
     assert (tree.discovered, tree.uss_read, probe.samples) == (3, 2, 7)
     assert probe.peak_rss_bytes == 70
+
+
+def test_private_memory_is_asked_for_again_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = FakeTree()
+    answers: list[int | None] = [None, 7, 8]
+    monkeypatch.setattr(tree, "uss_bytes", lambda: answers.pop(0))
+    _, rows = sampled(monkeypatch, [0, 1.0, 2.0, 3.0], tree)
+    assert [row["uss_bytes"] for row in rows] == ["", "7", "", "8"]
 
 
 def test_rss_nearest_to_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,6 @@ _STATE, _PPID, _SESSION = 0, 1, 3
 _UTIME, _STIME, _CUTIME, _CSTIME = 11, 12, 13, 14
 _THREADS, _RSS = 17, 21
 
-_NO_TASKS = "this kernel shows no /proc/PID/task/TID/schedstat (built without CONFIG_SCHED_INFO)"
-
 
 def _stat_fields(data: bytes) -> list[bytes]:
     return data[data.rindex(b")") + 2 :].split(None, _RSS + 1)
@@ -39,6 +37,7 @@ class LinuxTree:
         self._last_pid = b""
         self._user, self._system = Carry(), Carry()
         self._tasks = LinuxTasks(proc)
+        self._no_uss: dict[str, str] = {}
         self._loadavg = os.open(f"{proc}/loadavg", os.O_RDONLY)
         self._add(root)
 
@@ -78,15 +77,21 @@ class LinuxTree:
         return int(fields[_PPID]), int(fields[_SESSION])
 
     def take(self) -> list[bytes]:
-        taken = []
+        while self._stat:
+            try:
+                return [os.pread(descriptor, 1024, 0) for descriptor in self._stat.values()]
+            except OSError:
+                # Once more from the start: a parent that was read before this child ended, and waited for it
+                # since, has the child's time now.
+                self._drop_ended()
+        raise ProcessLookupError(self._root)
+
+    def _drop_ended(self) -> None:
         for pid, descriptor in list(self._stat.items()):
             try:
-                taken.append(os.pread(descriptor, 1024, 0))
+                os.pread(descriptor, 1, 0)
             except OSError:
                 self._drop(pid)
-        if not taken:
-            raise ProcessLookupError(self._root)
-        return taken
 
     def usage(self, taken: list[bytes]) -> TreeUsage | None:
         user = system = pages = threads = processes = 0
@@ -114,20 +119,24 @@ class LinuxTree:
 
     @property
     def reasons(self) -> Mapping[str, str]:
-        return {} if self._tasks.readable else dict.fromkeys(TaskUsage._fields, _NO_TASKS)
+        return {**self._tasks.reasons, **self._no_uss}
 
     def uss_bytes(self) -> int | None:
         total, seen = 0, False
         for pid in self._stat:
             try:
                 text = _read(f"{self._proc}/{pid}/smaps_rollup")
-            except OSError:
+            except OSError as error:
+                self._no_uss.setdefault("uss_bytes", f"smaps_rollup of the worker: {error.strerror}")
                 continue
             for line in text.splitlines():
                 if line.startswith((b"Private_Clean:", b"Private_Dirty:", b"Private_Hugetlb:")):
                     total += int(line.split()[1]) * 1024
                     seen = True
-        return total if seen else None
+        if not seen:
+            return None
+        self._no_uss.clear()
+        return total
 
     def peak_rss_bytes(self) -> int | None:
         try:

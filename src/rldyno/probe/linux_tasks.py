@@ -9,6 +9,11 @@ from typing import NamedTuple
 
 from rldyno.probe.tree import BUSY_SHARE, TaskUsage
 
+_NO_TASKS = "this kernel shows no /proc/PID/task/TID/schedstat (built without CONFIG_SCHED_INFO)"
+_NO_TIMES = "this kernel does not count the times of threads: /proc/PID/task/TID/schedstat is all zeros"
+_NOTHING = b"0 0 0"
+_TIMED = ("wait_ns", "threads_busy", "threads_runnable")
+
 
 class _Task(NamedTuple):
     schedstat: bytes
@@ -31,7 +36,8 @@ class LinuxTasks:
         self._ended = (0, 0, 0)
         """Wait time, voluntary and involuntary switches of threads that are no more."""
         self._read_ns: int | None = None
-        self.readable = False
+        self.reasons: dict[str, str] = dict.fromkeys(TaskUsage._fields, _NO_TASKS)
+        """Field → why it cannot be read here."""
 
     def read(self, pids: Iterable[int], now_ns: int) -> TaskUsage:
         now: dict[int, _Task] = {}
@@ -46,9 +52,13 @@ class LinuxTasks:
         self._tasks, self._read_ns = now, now_ns
         if not now:
             return TaskUsage()
-        self.readable = True
         wait_ns, voluntary, involuntary = _totals(now.values(), self._ended)
         usage = TaskUsage(wait_ns, voluntary + involuntary, involuntary)
+        # Whoever exists has had its turn on a CPU.
+        if all(task.schedstat.strip() == _NOTHING for task in now.values()):
+            self.reasons = dict.fromkeys(_TIMED, _NO_TIMES)
+            return usage._replace(wait_ns=None)
+        self.reasons = {}
         if not elapsed_ns:
             return usage
         ran = [task.run_ns - before[n].run_ns if n in before else task.run_ns for n, task in now.items()]
@@ -63,7 +73,7 @@ class LinuxTasks:
     def _task(self, folder: str, number: int) -> _Task:
         schedstat = read_small(f"{folder}/schedstat")
         known = self._tasks.get(number)
-        if known is not None and known.schedstat == schedstat:
+        if known is not None and known.schedstat == schedstat and schedstat.strip() != _NOTHING:
             return known  # it has not run, so nobody has switched it
         run_ns, wait_ns, _ = schedstat.split()
         status = read_small(f"{folder}/status")

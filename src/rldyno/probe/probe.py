@@ -124,7 +124,8 @@ class Probe:
             figures["uss_bytes"] = uss = self.tree.uss_bytes()
             cost = time.thread_time_ns() - begin
             self.memory.add_uss(now - self._spawn_ns, uss)
-            self._next_rare = now + max(_RARE_NS, _RARE_COST * cost)
+            if uss is not None:  # a process has none to show while it becomes another program
+                self._next_rare = now + max(_RARE_NS, _RARE_COST * cost)
         return figures
 
     def write(self) -> None:
