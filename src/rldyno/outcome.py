@@ -160,8 +160,8 @@ def _figures(measured: Measured | None, result: Json | None) -> Json:
         return {**dict.fromkeys(names), "reasons": dict.fromkeys(names, "the worker never ran")}
     wall_s, cpu_s = measured.wall_ns / 1e9, _cpu_s(measured)
     memory = memory_figures(measured.probe.memory, result, _peak_rss(measured))
-    since_ns = summary.train_start_ns(result)
-    gpu = summary.gpu_figures(measured.hardware, since_ns)
+    span = summary.training_span(result)
+    gpu = summary.gpu_figures(measured.hardware, span)
     reasons = {
         "peak_rss_bytes": memory["reasons"].get("peak_bytes"),
         "baseline_rss_bytes": memory["reasons"].get("after_import_bytes"),
@@ -173,12 +173,10 @@ def _figures(measured: Measured | None, result: Json | None) -> Json:
         "peak_rss_bytes": memory["peak_bytes"],
         "baseline_rss_bytes": memory["after_import_bytes"],
         "memory": memory,
-        "cpu": summary.cpu_figures(
-            measured.probe, measured.usage, measured.counted, measured.cores, since_ns
-        ),
+        "cpu": summary.cpu_figures(measured.probe, measured.usage, measured.counted, measured.cores, span),
         "gpu": gpu,
         "energy": summary.energy_figures(measured.hardware, result),
-        "machine": summary.machine_figures(measured.probe, measured.idle, since_ns),
+        "machine": summary.machine_figures(measured.probe, measured.idle, span),
         "affinity": measured.affinity,
         "probe": {
             "samples": measured.probe.samples,

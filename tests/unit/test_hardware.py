@@ -13,10 +13,19 @@ from typing import Any
 import pytest
 
 from rldyno.probe import perf
+from rldyno.probe.hardware import NO_GPU_USED, Hardware
 from rldyno.probe.perf import TYPE_SOFTWARE, Counters, why_not
 from rldyno.probe.rapl import RaplReader
-from rldyno.probe.summary import Counted, Idle, cpu_figures, machine_figures, oversubscription_warning
-from rldyno.probe.track import Meter, Track
+from rldyno.probe.summary import (
+    Counted,
+    Idle,
+    cpu_figures,
+    energy_figures,
+    machine_figures,
+    oversubscription_warning,
+    training_span,
+)
+from rldyno.probe.track import EVER, Meter, Span, Track
 from rldyno.probe.tree import TaskUsage
 
 SECOND = 1_000_000_000
@@ -52,6 +61,29 @@ def test_a_counter_that_starts_again(tmp_path: Path) -> None:
     for counter, joules in ((1000 * MICRO, 1.0), (2 * MICRO - 1, 3.0), (500 * MICRO - 1, 501.0)):
         zone(tmp_path, "0", "package-0", counter)
         assert reader.read(0, [], slow=True) == {"cpu_energy_joules": joules}
+
+
+def test_a_counter_that_was_set_back_is_no_energy(tmp_path: Path) -> None:
+    zone(tmp_path, "0", "package-0", 400 * MICRO)
+    reader = RaplReader(tmp_path)
+    zone(tmp_path, "0", "package-0", 3 * MICRO)
+    assert reader.read(4 * SECOND, [], slow=True) == {}
+    assert "was set back from 400000000 to 3000000" in reader.reasons["cpu_energy_joules"]
+
+
+def test_a_counter_that_stands_still_is_no_energy(tmp_path: Path) -> None:
+    zone(tmp_path, "0", "package-0", 7 * MICRO)
+    still = Hardware(RaplReader(tmp_path), None, NO_GPU_USED)
+    for second in range(3):
+        still.read(second * SECOND, [], slow=True)
+    still.finish(3 * SECOND)
+    block = energy_figures(still, None)
+    assert (block["cpu_joules"], block["total_joules"]) == (None, None)
+    assert "did not move" in block["reasons"]["cpu_joules"]
+    assert "did not move" in block["reasons"]["total_joules"]
+    zone(tmp_path, "0", "package-0", 8 * MICRO)
+    still.finish(4 * SECOND)
+    assert energy_figures(still, None)["cpu_joules"] == 1.0
 
 
 def test_no_zone_and_a_broken_one(tmp_path: Path) -> None:
@@ -120,6 +152,15 @@ def test_a_counter_that_shared_the_hardware_is_scaled(monkeypatch: pytest.Monkey
     assert counters.reasons == {"cache_references": "other programs' counters left no room in the hardware"}
 
 
+def test_a_counter_that_counts_nothing_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perf, "_perf_event_open", lambda pid, kind, config, flags: config)
+    monkeypatch.setattr(perf.os, "read", lambda descriptor, size: perf.struct.pack("=QQQ", 0, 100, 100))
+    counters = Counters(1)
+    totals = counters.read()
+    assert set(totals.values()) == {None}
+    assert all("stayed at zero" in counters.reasons[name] for name in totals)
+
+
 def test_without_the_right_to_count_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     def user_only(pid: int, kind: int, config: int, flags: int) -> int:
         if not flags & (1 << 5):
@@ -151,16 +192,32 @@ def test_why_there_are_no_counters(
 # --- readings over time ---
 
 
-def test_a_track_forgets_nothing_but_the_moment() -> None:
+def test_a_track_between_two_moments() -> None:
     track = Track()
     for tenth in range(40):  # 0.0 … 3.9 s
         track.add(tenth * SECOND // 10, float(tenth))
     track.add(5 * SECOND, None)
     assert (track.count(), track.mean(), track.lowest(), track.highest()) == (40, 19.5, 0.0, 39.0)
-    assert (track.count(2 * SECOND), track.mean(2 * SECOND)) == (20, 29.5)
-    assert track.lowest(SECOND + 1) == 20.0, "the second in which it begins is left out"
-    assert track.share_above(14.4) == 0.75
-    assert (track.mean(4 * SECOND), track.share_above(0, 4 * SECOND)) == (None, None)
+    later = Span(2 * SECOND)
+    assert (track.count(later), track.mean(later)) == (20, 29.5)
+    half = Span(SECOND, 3 * SECOND // 2)
+    assert (track.lowest(half), track.highest(half), track.count(half)) == (10.0, 14.0, 5)
+    assert track.share_above(9.5) == 0.75
+    assert (track.mean(Span(4 * SECOND)), track.share_above(0, Span(4 * SECOND))) == (None, None)
+
+
+def test_a_long_track_is_coarser_and_loses_no_reading() -> None:
+    track = Track(kept=16)
+    for tenth in range(1000):
+        track.add(tenth * SECOND // 10, float(tenth))
+    assert len(track._slots) <= 16
+    assert (track.count(), track.mean(), track.lowest(), track.highest()) == (1000, 499.5, 0.0, 999.0)
+    late = Span(50 * SECOND, 90 * SECOND)
+    lowest, highest = track.lowest(late), track.highest(late)
+    assert lowest is not None
+    assert highest is not None
+    assert 500 <= lowest <= 600, "nothing of before it, and little of it is lost"
+    assert 800 <= highest < 900
 
 
 def test_a_meter_between_its_readings() -> None:
@@ -191,10 +248,10 @@ def probe(**changes: Any) -> Any:
 
 def test_the_larger_account_of_context_switches_counts() -> None:
     usage: Any = SimpleNamespace(ru_nvcsw=100, ru_nivcsw=10)
-    waited_for = cpu_figures(probe(), usage, Counted(), 1, 0)
+    waited_for = cpu_figures(probe(), usage, Counted(), 1, EVER)
     assert waited_for["context_switches"] == 110
     assert waited_for["context_switches_involuntary"] == 10
-    stray = cpu_figures(probe(tasks=TaskUsage(0, 5000, 20)), usage, Counted(), 1, 0)
+    stray = cpu_figures(probe(tasks=TaskUsage(0, 5000, 20)), usage, Counted(), 1, EVER)
     assert (stray["context_switches_voluntary"], stray["context_switches_involuntary"]) == (4980, 20)
 
 
@@ -202,14 +259,16 @@ def test_counters_and_their_ratio() -> None:
     counted = Counted(
         {"instructions": 300, "cycles": 200, "cache_misses": None}, {"cache_misses": "none"}, False
     )
-    figures = cpu_figures(probe(), None, counted, 1, 0)
+    figures = cpu_figures(probe(), None, counted, 1, EVER)
     assert (figures["instructions_per_cycle"], figures["kernel_counted"]) == (1.5, False)
     assert figures["reasons"]["cache_misses"] == "none"
+    halved = Counted({"instructions": None, "cycles": 200}, {"instructions": "no room"})
+    assert cpu_figures(probe(), None, halved, 1, EVER)["reasons"]["instructions_per_cycle"] == "no room"
 
 
 def test_every_missing_figure_has_a_reason() -> None:
     empty = probe(tasks=TaskUsage(), peak_threads=0, tree=SimpleNamespace(reasons={}))
-    for block in (cpu_figures(empty, None, Counted(), 1, 0), machine_figures(empty, None, 0)):
+    for block in (cpu_figures(empty, None, Counted(), 1, EVER), machine_figures(empty, None, EVER)):
         assert {name for name, value in block.items() if value is None} == set(block["reasons"])
         assert all(block["reasons"].values())
 
@@ -218,22 +277,23 @@ def test_oversubscription_is_half_a_thread_too_many_in_a_tenth_of_the_time() -> 
     watched = probe()
     for second in range(20):
         watched.tracks["threads_runnable"].add(second * SECOND, 4.0 if second in (10, 11) else 1.4)
-    crowded = cpu_figures(watched, None, Counted(), 1, 0)
+    crowded = cpu_figures(watched, None, Counted(), 1, EVER)
     assert crowded["oversubscribed_share"] == 0.1
     warning = oversubscription_warning(crowded, 1)
     assert warning is not None
     assert warning.startswith(
         "oversubscribed: 1.7 threads wanted to run on 1 core on average, too many in 10%"
     )
-    assert oversubscription_warning(cpu_figures(watched, None, Counted(), 4, 0), 4) is None
-    assert oversubscription_warning(cpu_figures(watched, None, Counted(), 1, 11 * SECOND), 1) is None
+    assert oversubscription_warning(cpu_figures(watched, None, Counted(), 4, EVER), 4) is None
+    later = Span(11 * SECOND, 20 * SECOND)
+    assert oversubscription_warning(cpu_figures(watched, None, Counted(), 1, later), 1) is None
 
 
 def test_machine_wide_means_stand_beside_the_idle_machine() -> None:
     watched = probe()
     watched.tracks["machine_cpu_percent"].add(SECOND, 60.0)
     watched.tracks["machine_memory_percent"].add(SECOND, 30.0)
-    block = machine_figures(watched, Idle(1.5, None, 22.0), 0)
+    block = machine_figures(watched, Idle(1.5, None, 22.0), EVER)
     assert block == {
         "cpu_percent": 60.0,
         "memory_percent": 30.0,
@@ -241,3 +301,13 @@ def test_machine_wide_means_stand_beside_the_idle_machine() -> None:
         "idle_memory_percent": 22.0,
         "reasons": {},
     }
+
+
+def test_readings_of_the_start_and_of_the_end_are_not_of_the_training() -> None:
+    """A reading of the CPU speaks of the second before it."""
+    watched = probe()
+    for second in range(10):
+        watched.tracks["machine_cpu_percent"].add(second * SECOND, 90.0 if 4 <= second <= 8 else 5.0)
+    result = {"train_start_ns": 3 * SECOND, "train_ns": 5 * SECOND + SECOND // 2}
+    assert machine_figures(watched, None, training_span(result))["cpu_percent"] == 90.0
+    assert machine_figures(watched, None, training_span(None))["cpu_percent"] == 47.5

@@ -11,7 +11,8 @@ from rldyno.probe import nvml
 from rldyno.probe.gpus import COLUMNS, GpuReader, open_gpus
 from rldyno.probe.hardware import Hardware
 from rldyno.probe.nvml import HARMLESS, throttle_words, visible_devices
-from rldyno.probe.summary import energy_figures, gpu_figures, gpu_warnings
+from rldyno.probe.summary import energy_figures, gpu_figures, gpu_warnings, training_span
+from rldyno.probe.track import EVER, Span
 
 SECOND = 1_000_000_000
 GIB = 2**30
@@ -192,7 +193,7 @@ def test_two_gpus_make_one_figure_each() -> None:
     assert (row["gpu_percent"], row["gpu_power_w"], row["gpu_sm_clock_mhz"]) == (75, 400.0, 1200)
     assert (row["gpu_memory_bytes"], row["gpu_memory_used_bytes"]) == (4 * GIB, 6 * GIB)
     assert (row["gpu_throttle"], row["gpu_energy_joules"]) == (0x24, 4.0)
-    block = gpu_figures(Hardware(CpuCounter(), reader, None), 0)
+    block = gpu_figures(Hardware(CpuCounter(), reader, None), EVER)
     assert block is not None
     assert [device["energy_joules"] for device in block["devices"]] == [1.0, 3.0]
     assert block["devices"][1]["throttle"] == {"power limit": 1.0}
@@ -234,29 +235,23 @@ CALLS = {
 
 @pytest.mark.parametrize("call", CALLS)
 def test_what_is_not_supported_is_empty_with_its_own_reason(call: str) -> None:
-    reader = opened(FakeNvml(FakeGpu(), broken={call: "Not Supported"}))
+    gpu = FakeGpu()
+    reader = opened(FakeNvml(gpu, broken={call: "Not Supported"}))
+    gpu.used, gpu.energy_mj = gpu.used + GIB, gpu.energy_mj + 1000
     row = reader.read(SECOND, [1], slow=True)
-    block = gpu_figures(Hardware(CpuCounter(), reader, None), 0)
+    block = gpu_figures(Hardware(CpuCounter(), reader, None), EVER)
     assert block is not None
     columns, figures = CALLS[call]
-    assert {name for name, value in row.items() if value is None} - {"gpu_memory_bytes"} == columns - {
-        "gpu_memory_bytes"
-    }
-    missing = {name for name, value in block.items() if value is None}
-    assert missing == set(block["reasons"])
-    assert missing - {"memory_peak_bytes", "memory_source"} == figures - {
-        "memory_peak_bytes",
-        "memory_source",
-    }
-    for name in figures - {"memory_peak_bytes", "memory_source"}:
-        assert block["reasons"][name] == "NVML: Not Supported"
+    assert {name for name, value in row.items() if value is None} == columns
+    assert {name for name, value in block.items() if value is None} == set(block["reasons"]) == figures
+    assert set(block["reasons"].values()) == {"NVML: Not Supported"}
 
 
 def test_an_older_driver_keeps_no_reserved_memory_apart() -> None:
     reader = opened(FakeNvml(FakeGpu(), broken={"second version": "yes"}))
     row = reader.read(SECOND, [1], slow=True)
     assert (row["gpu_memory_used_bytes"], row["gpu_memory_reserved_bytes"]) == (3 * GIB, None)
-    block = gpu_figures(Hardware(CpuCounter(), reader, None), 0)
+    block = gpu_figures(Hardware(CpuCounter(), reader, None), EVER)
     assert block is not None
     assert block["reasons"]["memory_reserved_bytes"] == "NVML: Function Not Found"
 
@@ -285,7 +280,7 @@ def test_without_a_counter_energy_is_the_integral_of_power() -> None:
     gpu.power_mw = 300_000
     reader.read(2 * SECOND, [1], slow=True)
     assert reader.joules() == pytest.approx((100 + 300) / 2 * 2)
-    block = gpu_figures(Hardware(CpuCounter(), reader, None), 0)
+    block = gpu_figures(Hardware(CpuCounter(), reader, None), EVER)
     assert block is not None
     assert block["energy_source"] == "power"
 
@@ -303,7 +298,7 @@ def test_a_driver_that_is_lost_in_mid_trial() -> None:
         assert row["energy_joules"] is None
     hardware.finish(5 * SECOND)
     hardware.close()
-    block, energy = gpu_figures(hardware, 0), energy_figures(hardware, None)
+    block, energy = gpu_figures(hardware, EVER), energy_figures(hardware, None)
     assert block is not None
     assert block["utilisation_percent"] == 50.0, "what was read before counts"
     assert energy["gpu_joules"] is energy["total_joules"] is None
@@ -311,6 +306,70 @@ def test_a_driver_that_is_lost_in_mid_trial() -> None:
     assert energy["cpu_joules"] == 500.0
     (warning,) = gpu_warnings(block, hardware)
     assert warning.startswith("GPU 0 no longer answered (NVML: GPU is lost, 2.0 s into the trial)")
+
+
+def test_a_gpu_that_is_lost_in_the_last_moment() -> None:
+    nvml = FakeNvml(FakeGpu())
+    hardware = Hardware(CpuCounter(), opened(nvml), None)
+    hardware.read(SECOND, [1], slow=True)
+    assert gpu_warnings(gpu_figures(hardware, EVER), hardware) == []
+    nvml.broken = {"*": "GPU is lost"}
+    hardware.gpu._fast_interval_ns = 0
+    hardware.read(3 * SECOND // 2, [1], slow=False)
+    hardware.finish(8 * SECOND // 5)
+    (warning,) = gpu_warnings(gpu_figures(hardware, EVER), hardware)
+    assert warning.startswith("GPU 0 no longer answered (NVML: GPU is lost, 1.5 s into the trial)")
+
+
+def test_a_driver_that_fails_once_loses_no_energy_and_its_reason_is_forgotten() -> None:
+    gpu = FakeGpu()
+    nvml = FakeNvml(gpu)
+    hardware = Hardware(CpuCounter(), opened(nvml), None)
+    nvml.broken = {"nvmlDeviceGetTotalEnergyConsumption": "Timeout"}
+    assert hardware.read(SECOND, [1], slow=True)["gpu_energy_joules"] is None
+    nvml.broken = {}
+    gpu.energy_mj += 9000
+    assert hardware.read(2 * SECOND, [1], slow=True)["gpu_energy_joules"] == 9.0
+    assert energy_figures(hardware, None)["gpu_joules"] == 9.0
+    nvml.broken = {"nvmlDeviceGetTotalEnergyConsumption": "Timeout"}
+    hardware.finish(7 * SECOND)
+    reasons = energy_figures(hardware, None)["reasons"]
+    assert reasons["gpu_joules"] == "NVML: Timeout, 7.0 s into the trial"
+
+
+def test_an_energy_counter_that_is_set_back() -> None:
+    gpu = FakeGpu()
+    hardware = Hardware(CpuCounter(), opened(FakeNvml(gpu)), None)
+    hardware.read(SECOND, [1], slow=True)
+    gpu.energy_mj = 100
+    assert hardware.read(2 * SECOND, [1], slow=True)["gpu_energy_joules"] is None
+    gpu.energy_mj = 9_000_000
+    assert hardware.read(3 * SECOND, [1], slow=True)["gpu_energy_joules"] is None
+    energy = energy_figures(hardware, None)
+    assert energy["gpu_joules"] is energy["total_joules"] is None
+    assert "was set back, 2.0 s into the trial" in energy["reasons"]["gpu_joules"]
+
+
+def test_an_energy_counter_that_stands_still() -> None:
+    hardware = Hardware(CpuCounter(), opened(FakeNvml(FakeGpu())), None)
+    hardware.finish(5 * SECOND)
+    energy, block = energy_figures(hardware, None), gpu_figures(hardware, EVER)
+    assert block is not None
+    assert energy["gpu_joules"] is energy["total_joules"] is block["energy_joules"] is None
+    assert block["devices"][0]["energy_joules"] is block["energy_source"] is None
+    assert "did not move" in energy["reasons"]["gpu_joules"]
+
+
+def test_a_part_of_the_processes_memory_is_not_the_whole() -> None:
+    """One of two GPUs does not say what the trial holds: what both gained counts."""
+    one, two = FakeGpu(0), FakeGpu(1)
+    reader = opened(FakeNvml(one, two), count=2)
+    one.processes, two.processes = {7: GIB}, {7: None}
+    one.used, two.used = one.used + GIB, two.used + 3 * GIB
+    assert reader.read(SECOND, [7], slow=True)["gpu_memory_bytes"] == 4 * GIB
+    assert reader.memory_source == "device"
+    two.processes = {}
+    assert reader.read(2 * SECOND, [7], slow=True)["gpu_memory_bytes"] == GIB, "it may use one of them only"
 
 
 def test_energy_up_to_the_threshold_and_to_the_end() -> None:
@@ -334,10 +393,12 @@ def test_energy_up_to_the_threshold_and_to_the_end() -> None:
 
 
 def test_a_part_that_cannot_be_read_leaves_the_total_unknown() -> None:
-    hardware = Hardware(NoCpuCounter(), opened(FakeNvml(FakeGpu())), None)
+    gpu = FakeGpu()
+    hardware = Hardware(NoCpuCounter(), opened(FakeNvml(gpu)), None)
+    gpu.energy_mj += 2000
     assert hardware.read(SECOND, [1], slow=True)["energy_joules"] is None
     energy = energy_figures(hardware, None)
-    assert (energy["gpu_joules"], energy["total_joules"]) == (0.0, None)
+    assert (energy["gpu_joules"], energy["total_joules"]) == (2.0, None)
     assert energy["reasons"]["total_joules"] == "no RAPL"
 
 
@@ -376,10 +437,25 @@ def test_start_up_counts_neither_for_means_nor_for_clocks() -> None:
     reader.read(SECOND // 2, [1], slow=True)
     gpu.percent, gpu.clocks["sm"], gpu.throttle = 90, 1900, 0x4 | 0x1
     reader.read(3 * SECOND, [1], slow=True)
-    block = gpu_figures(Hardware(CpuCounter(), reader, None), 2 * SECOND)
+    block = gpu_figures(Hardware(CpuCounter(), reader, None), Span(2 * SECOND))
     assert block is not None
     assert (block["utilisation_percent"], block["sm_clock_min_mhz"]) == (90.0, 1900)
     assert block["throttle"] == {"power limit": 1.0}, "being idle slows nothing down"
+
+
+def test_a_training_of_half_a_second_has_a_utilisation() -> None:
+    gpu = FakeGpu()
+    reader = opened(FakeNvml(gpu))
+    reader._fast_interval_ns = 0
+    for sample in range(40):  # 2 s at 20 Hz
+        gpu.percent = 80 if 20 <= sample < 30 else 3
+        reader.read(sample * SECOND // 20, [1], slow=sample % 20 == 0)
+    training = training_span({"train_start_ns": SECOND + 1, "train_ns": SECOND // 2})
+    block = gpu_figures(Hardware(CpuCounter(), reader, None), training)
+    assert block is not None
+    assert (block["utilisation_percent"], block["power_mean_w"]) == (80.0, 100.0)
+    assert block["sm_clock_min_mhz"] is None
+    assert block["reasons"]["sm_clock_min_mhz"] == "no reading fell into the training"
 
 
 def test_throttle_words() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rldyno.probe.nvml import FAST, HARMLESS, SLOW, Device, start_nvml, throttle_words, visible_devices
 from rldyno.probe.readers import Value
-from rldyno.probe.track import Track
+from rldyno.probe.track import Span, Track
 
 ENERGY = "gpu_energy_joules"
 PROCESSES, WHOLE_DEVICE = "processes", "device"
@@ -42,6 +42,7 @@ _GROWN_BYTES = 2**20
 """Device memory beyond this above the level before the trial is taken for the trial's."""
 _COST_LIMIT = 50
 """The frequent calls are made less often where they would take more than 1/50 of a core."""
+_STANDS_STILL = "NVML: the energy counter did not move during the trial"
 
 
 class GpuReader:
@@ -86,12 +87,11 @@ class GpuReader:
         """
         if slow:
             held = [watched.held_by(pids) for watched in self.devices]
-            known = [amount for amount in held if amount is not None]
-            if known:
+            if None not in held and any(watched.lists(pids) for watched in self.devices):
                 if self.memory_source != PROCESSES:
                     self.memory_source = PROCESSES
                     self.tracks["gpu_memory_bytes"] = Track()
-                return sum(known)
+                return sum(amount for amount in held if amount is not None)
         if self.memory_source == PROCESSES:
             return None
         gains = [watched.gained() for watched in self.devices]
@@ -141,10 +141,14 @@ class _Watched:
         memory, counter = device.get("memory"), device.get("energy_mj")
         self._used_before = None if memory is None else int(memory[0])
         self._counter_before: int | None = counter
+        self._counter: int | None = counter
         self._power: tuple[int, float] | None = None
         self.joules: float | None = 0.0
+        """Since it was opened; None while, and once, that cannot be told."""
+        self.no_energy: str | None = None
+        """Why it never will be."""
         if counter is None and device.get("power_w") is None:
-            self.joules = None
+            self.joules, self.no_energy = None, device.reasons["energy_mj"]
 
     @property
     def energy_source(self) -> str:
@@ -170,28 +174,49 @@ class _Watched:
 
     def _add_energy(self, time_ns: int) -> None:
         """The counter's rise, or where there is none the integral of power over time."""
-        if self.joules is None:
+        if self.no_energy:
             return
         if self._counter_before is not None:
             if "energy_mj" in self._answers:
-                counter = self._answers["energy_mj"]
-                self.joules = None if counter is None else (counter - self._counter_before) / 1e3
+                self._add_counter(self._answers["energy_mj"], time_ns)
             return
         power = self._answers.get("power_w")
         if power is None:
-            self.joules = None
+            self.joules, self.no_energy = None, self.device.reasons["power_w"]
             return
-        if self._power is not None:
+        if self._power is not None and self.joules is not None:
             before_ns, before_w = self._power
             self.joules += (time_ns - before_ns) / 1e9 * (before_w + power) / 2
         self._power = time_ns, power
 
+    def _add_counter(self, counter: int | None, time_ns: int) -> None:
+        """A reading that failed is made up for by the next one: the counter went on meanwhile."""
+        self.joules = None
+        if counter is None or self._counter_before is None or self._counter is None:
+            return
+        if counter < self._counter:
+            self.no_energy = f"NVML: the energy counter was set back, {time_ns / 1e9:.1f} s into the trial"
+            return
+        self._counter = counter
+        self.joules = (counter - self._counter_before) / 1e3
+
+    def why_no_energy(self) -> str | None:
+        """None if there is a figure. A counter that never moved is none: every GPU draws power."""
+        if self.no_energy or self.joules is None:
+            return self.no_energy or self.device.reasons.get("energy_mj") or "NVML: no answer"
+        return None if self.joules else _STANDS_STILL
+
+    def lists(self, pids: Sequence[int]) -> bool:
+        return any(pid in (self._answers.get("processes") or {}) for pid in pids)
+
     def held_by(self, pids: Sequence[int]) -> int | None:
-        """None if none of these processes is listed, or NVML does not say how much they hold."""
-        listed: Mapping[int, int | None] = self._answers.get("processes") or {}
+        """None if NVML does not list processes, or does not say how much these hold."""
+        listed: Mapping[int, int | None] | None = self._answers.get("processes")
+        if listed is None:
+            return None
         held = [listed[pid] for pid in pids if pid in listed]
         known = [amount for amount in held if amount is not None]
-        return sum(known) if held and len(known) == len(held) else None
+        return sum(known) if len(known) == len(held) else None
 
     def gained(self) -> int | None:
         memory = self._answers.get("memory")
@@ -224,13 +249,11 @@ def open_gpus(
     return GpuReader(nvml, devices), None
 
 
-def slowed(throttled: Mapping[str, Track], readings: Track, since_ns: int) -> dict[str, float]:
+def slowed(throttled: Mapping[str, Track], readings: Track, span: Span) -> dict[str, float]:
     """Reason of a slow-down → share of the readings that had it."""
     harmless = set(throttle_words(HARMLESS))
-    total = readings.count(since_ns)
+    total = readings.count(span)
     shares = {
-        word: track.count(since_ns) / total
-        for word, track in throttled.items()
-        if word not in harmless and total
+        word: track.count(span) / total for word, track in throttled.items() if word not in harmless and total
     }
     return {word: share for word, share in shares.items() if share > 0}

@@ -59,18 +59,16 @@ class Hardware:
     def reason(self, column: str) -> str | None:
         """Why a column of energy is empty."""
         if column == rapl.COLUMN:
-            return self.cpu.reasons.get(column)
+            still = rapl.STANDS_STILL if self.meters[column].last == 0 else None
+            return self.cpu.reasons.get(column) or still
         if column == gpus.ENERGY:
             return self.no_gpu or self._gpu_reason()
         missing = [why for part in self.parts if (why := self.reason(part))]
         return "; ".join(dict.fromkeys(missing)) or None
 
     def _gpu_reason(self) -> str | None:
-        for watched in self.gpu.devices if self.gpu else ():
-            if watched.joules is None:
-                said = watched.device.reasons
-                return said.get("energy_mj") or said.get("power_w") or "NVML: no answer"
-        return None
+        said = (watched.why_no_energy() for watched in (self.gpu.devices if self.gpu else ()))
+        return next((why for why in said if why), None)
 
     def close(self) -> None:
         for reader in self._readers:

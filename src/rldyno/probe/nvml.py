@@ -31,7 +31,7 @@ THROTTLE_WORDS = {
 HARMLESS = 0x001 | 0x002 | 0x100
 
 _LOST_AFTER = 3
-"""Failures in a row after which a call is given up."""
+"""Failures in a row after which a call, or the whole GPU, is given up."""
 
 
 class Device:
@@ -41,6 +41,8 @@ class Device:
         """Name of a call → why it does not answer."""
         self._nvml = nvml
         self._failures: dict[str, int] = {}
+        self._silence: list[str] = []
+        """What calls of any kind have said since the last one that was answered, the first few."""
         self._calls: dict[str, Callable[[], Any]] = {
             "percent": lambda: int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
             "power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
@@ -63,6 +65,7 @@ class Device:
             if self.get(name) is None:
                 self.reasons.setdefault(name, "NVML: no answer")
                 self._calls.pop(name, None)
+        self._silence.clear()
 
     def get(self, name: str, time_ns: int | None = None) -> Any:
         """The answer of a call, None if there is none. `time_ns` into the trial; without it, before it."""
@@ -74,18 +77,21 @@ class Device:
         except self._errors as error:
             when = "" if time_ns is None else f", {time_ns / 1e9:.1f} s into the trial"
             self.reasons.setdefault(name, f"NVML: {error}{when}")
+            if len(self._silence) < _LOST_AFTER:
+                self._silence.append(self.reasons[name])
             self._failures[name] = self._failures.get(name, 0) + 1
             if self._failures[name] == _LOST_AFTER:
                 del self._calls[name]
             return None
-        if self._failures:
-            self._failures.pop(name, None)
+        self._silence.clear()
+        if self._failures.pop(name, None):
+            del self.reasons[name]
         return answer
 
     @property
     def lost(self) -> str | None:
         """Why the GPU no longer answers at all; None while it does."""
-        return None if self._calls else next(iter(self.reasons.values()), None)
+        return self._silence[0] if len(self._silence) >= _LOST_AFTER else None
 
     def _memory(self, handle: Any) -> tuple[int, int | None]:
         """The second version of the call tells what the driver reserves for itself from what is used."""

@@ -54,11 +54,15 @@ class Counters:
         totals: dict[str, int | None] = dict.fromkeys(self.reasons)
         for name, descriptor in self._descriptors.items():
             value, wanted_ns, counted_ns = struct.unpack("=QQQ", os.read(descriptor, 24))
-            if counted_ns:
-                totals[name] = value if counted_ns == wanted_ns else round(value * wanted_ns / counted_ns)
-            else:
-                totals[name] = None
+            totals[name] = None
+            if not counted_ns:
                 self.reasons[name] = "other programs' counters left no room in the hardware"
+            elif not value:  # whoever runs, uses every one of them
+                self.reasons[name] = (
+                    "the hardware counter stayed at zero: a virtual machine only pretends to it"
+                )
+            else:
+                totals[name] = value if counted_ns == wanted_ns else round(value * wanted_ns / counted_ns)
         return totals
 
     def close(self) -> None:

@@ -20,6 +20,7 @@ _DENIED = (
     "only root may read the CPU's energy counter; to let everybody: "
     f"sudo chmod a+r {_ZONES}/intel-rapl:*/energy_uj"
 )
+STANDS_STILL = "the CPU's energy counter did not move during the trial: a virtual machine only pretends to it"
 
 
 class RaplReader:
@@ -73,7 +74,10 @@ class _Package:
         return int(self._path.read_text())
 
     def joules(self) -> float:
+        """A counter that fell from its lower half was set back: within a second it cannot have run over."""
         now = self._counter()
+        if now < self._last < self._modulus // 2:
+            raise ValueError(f"{self._path} was set back from {self._last} to {now}")
         self._used += (now - self._last) % self._modulus
         self._last = now
         return self._used / 1e6

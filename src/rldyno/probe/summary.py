@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,8 +9,11 @@ from rldyno.probe import gpus, rapl
 from rldyno.probe.gpus import slowed
 from rldyno.probe.hardware import ENERGY
 from rldyno.probe.perf import HARDWARE
+from rldyno.probe.track import Span
 
 if TYPE_CHECKING:
+    import resource
+
     from rldyno.probe.hardware import Hardware
     from rldyno.probe.probe import Probe
     from rldyno.probe.track import Track
@@ -26,6 +28,7 @@ OVERSUBSCRIBED_SHARE = 0.1
 """Share of such seconds above which the outcome warns."""
 
 _BRIEF = "training was too short for two readings, which are a second apart"
+_UNREAD = "no reading fell into the training"
 UNKNOWN = "not known"
 
 
@@ -52,37 +55,39 @@ def block(figures: Figures) -> Json:
     }
 
 
-def train_start_ns(result: Json | None) -> int:
-    """Start-up is left out of means; all counts where no training began."""
-    return int((result or {}).get("train_start_ns") or 0)
+def training_span(result: Json | None) -> Span:
+    """Start-up and the worker's end are left out of means; all counts where no training ended."""
+    start, length = ((result or {}).get(name) for name in ("train_start_ns", "train_ns"))
+    return Span() if start is None or length is None else Span(int(start), int(start) + int(length))
 
 
-def _reading_after(since_ns: int) -> int:
-    """From when on a reading that speaks of the second before it speaks of nothing earlier than this."""
-    return since_ns + 1_000_000_000 if since_ns else 0
+def _spoken_of(span: Span) -> Span:
+    """When readings are taken that speak of the second before, and of nothing earlier than this span."""
+    return span if span.end_ns is None else Span(span.start_ns + 1_000_000_000, span.end_ns)
 
 
 def cpu_figures(
-    probe: Probe, usage: resource.struct_rusage | None, counted: Counted, cores: int, since_ns: int
+    probe: Probe, usage: resource.struct_rusage | None, counted: Counted, cores: int, span: Span
 ) -> Json:
-    since_ns = _reading_after(since_ns)
+    span = _spoken_of(span)
     why = probe.tree.reasons
     busy, runnable = probe.tracks["threads_busy"], probe.tracks["threads_runnable"]
     no_busy, no_runnable = why.get("threads_busy") or _BRIEF, why.get("threads_runnable") or _BRIEF
-    excess = runnable.share_above(cores + EXCESS_THREADS, since_ns)
+    excess = runnable.share_above(cores + EXCESS_THREADS, span)
     figures: Figures = {
         **_switches(probe, usage),
         "threads_peak": (probe.peak_threads or None, "no sample was taken"),
-        "threads_busy_mean": (busy.mean(since_ns), no_busy),
-        "threads_busy_peak": (_whole(busy.highest(since_ns)), no_busy),
-        "threads_runnable_mean": (runnable.mean(since_ns), no_runnable),
-        "threads_runnable_peak": (runnable.highest(since_ns), no_runnable),
+        "threads_busy_mean": (busy.mean(span), no_busy),
+        "threads_busy_peak": (_whole(busy.highest(span)), no_busy),
+        "threads_runnable_mean": (runnable.mean(span), no_runnable),
+        "threads_runnable_peak": (runnable.highest(span), no_runnable),
         "oversubscribed_share": (excess, no_runnable),
         **{name: (counted.totals.get(name), counted.reasons.get(name)) for name in HARDWARE},
     }
     instructions, cycles = counted.totals.get("instructions"), counted.totals.get("cycles")
     per_cycle = instructions / cycles if instructions is not None and cycles else None
-    figures["instructions_per_cycle"] = per_cycle, counted.reasons.get("cycles") or "no cycle was counted"
+    uncounted = [counted.reasons[name] for name in ("instructions", "cycles") if name in counted.reasons]
+    figures["instructions_per_cycle"] = per_cycle, (uncounted or ["nothing was counted"])[0]
     counts_kernel = counted.kernel if any(counted.totals.values()) else None
     figures["kernel_counted"] = counts_kernel, counted.reasons.get("cycles") or "nothing was counted"
     return block(figures)
@@ -113,13 +118,13 @@ def oversubscription_warning(cpu: Json, cores: int) -> str | None:
     )
 
 
-def machine_figures(probe: Probe, idle: Idle | None, since_ns: int) -> Json:
-    since_ns = _reading_after(since_ns)
+def machine_figures(probe: Probe, idle: Idle | None, span: Span) -> Json:
+    span = _spoken_of(span)
     not_idle = "not measured before the trial"
     return block(
         {
-            "cpu_percent": (probe.tracks["machine_cpu_percent"].mean(since_ns), _BRIEF),
-            "memory_percent": (probe.tracks["machine_memory_percent"].mean(since_ns), _BRIEF),
+            "cpu_percent": (probe.tracks["machine_cpu_percent"].mean(span), _BRIEF),
+            "memory_percent": (probe.tracks["machine_memory_percent"].mean(span), _BRIEF),
             "idle_cpu_percent": (idle.cpu_percent, idle.cpu_reason) if idle else (None, not_idle),
             "idle_memory_percent": (idle.memory_percent if idle else None, not_idle),
         }
@@ -148,16 +153,17 @@ def _to_threshold(hardware: Hardware, result: Json | None) -> tuple[float | None
     return (None, reason) if reason else (hardware.meters[ENERGY].at(threshold["time_ns"]), "no reading then")
 
 
-def gpu_figures(hardware: Hardware, since_ns: int) -> Json | None:
+def gpu_figures(hardware: Hardware, span: Span) -> Json | None:
     """None without a reader; `Hardware.no_gpu` says why."""
     reader = hardware.gpu
     if reader is None:
         return None
     said = [watched.device.reasons for watched in reader.devices]
-    joules = reader.joules(), hardware.reason(gpus.ENERGY)
+    joules = _energy(reader.joules(), hardware.reason(gpus.ENERGY))
     own = reader.tracks["gpu_memory_bytes"]
-    unseen = next((why["processes"] for why in said if "processes" in why), "the trial held no GPU memory")
-    figures = _device_figures(reader.tracks, reader.throttled, said, joules, since_ns)
+    denied = [why[call] for call in ("memory", "processes") for why in said if call in why]
+    unseen = (denied or ["the trial held no GPU memory"])[0]
+    figures = _device_figures(reader.tracks, reader.throttled, said, joules, span)
     figures["memory_peak_bytes"] = _whole(own.highest()), unseen
     figures["memory_source"] = reader.memory_source, unseen
     figures["energy_source"] = reader.devices[0].energy_source if joules[0] is not None else None, joules[1]
@@ -170,8 +176,8 @@ def gpu_figures(hardware: Hardware, since_ns: int) -> Json | None:
                     watched.tracks,
                     watched.throttled,
                     [watched.device.reasons],
-                    (watched.joules, watched.device.reasons.get("energy_mj")),
-                    since_ns,
+                    _energy(watched.joules, watched.why_no_energy()),
+                    span,
                 )
             ),
         }
@@ -185,31 +191,35 @@ def _device_figures(
     throttled: Mapping[str, Track],
     said: list[dict[str, str]],
     joules: tuple[float | None, str | None],
-    since_ns: int,
+    span: Span,
 ) -> Figures:
     """Of one GPU or of all together. Means, clocks and slow-downs are of the training, peaks of the trial."""
 
     def why(*calls: str) -> str:
-        return next((reasons[call] for call in calls for reasons in said if call in reasons), _BRIEF)
+        return next((reasons[call] for call in calls for reasons in said if call in reasons), _UNREAD)
 
     power, used, reserved = (tracks[f"gpu_{name}"] for name in _WHOLE_TRIAL)
     sm, memory = tracks["gpu_sm_clock_mhz"], tracks["gpu_memory_clock_mhz"]
     readings = tracks["gpu_throttle"]
     return {
-        "utilisation_percent": (tracks["gpu_percent"].mean(since_ns), why("percent")),
+        "utilisation_percent": (tracks["gpu_percent"].mean(span), why("percent")),
         "memory_used_peak_bytes": (_whole(used.highest()), why("memory")),
         "memory_reserved_bytes": (_whole(reserved.highest()), why("memory_reserved", "memory")),
-        "power_mean_w": (power.mean(since_ns), why("power_w")),
+        "power_mean_w": (power.mean(span), why("power_w")),
         "power_peak_w": (power.highest(), why("power_w")),
         "energy_joules": joules,
-        "sm_clock_mean_mhz": (sm.mean(since_ns), why("sm_clock_mhz")),
-        "sm_clock_min_mhz": (_whole(sm.lowest(since_ns)), why("sm_clock_mhz")),
-        "memory_clock_min_mhz": (_whole(memory.lowest(since_ns)), why("memory_clock_mhz")),
+        "sm_clock_mean_mhz": (sm.mean(span), why("sm_clock_mhz")),
+        "sm_clock_min_mhz": (_whole(sm.lowest(span)), why("sm_clock_mhz")),
+        "memory_clock_min_mhz": (_whole(memory.lowest(span)), why("memory_clock_mhz")),
         "throttle": (
-            slowed(throttled, readings, since_ns) if readings.count(since_ns) else None,
+            slowed(throttled, readings, span) if readings.count(span) else None,
             why("throttle"),
         ),
     }
+
+
+def _energy(joules: float | None, reason: str | None) -> tuple[float | None, str | None]:
+    return (None if reason else joules), reason
 
 
 _WHOLE_TRIAL = ("power_w", "memory_used_bytes", "memory_reserved_bytes")
