@@ -64,6 +64,11 @@ TRIAL_COLUMNS: dict[str, tuple[type[pl.DataType], str]] = {
     "startup_s": (pl.Float64, "spawn to the first training step"),
     "train_s": (pl.Float64, "training loop: the steady state"),
     "watched_s": (pl.Float64, "spawn to the end of training"),
+    "learning_start_s": (
+        pl.Float64,
+        "start of training to the first update, where replay memory fills before it; else 0",
+    ),
+    "learning_start_steps": (pl.Int64, "environment steps until then"),
     "steps_per_s": (pl.Float64, "steps / train_s"),
     "updates_per_s": (pl.Float64, "updates / train_s"),
     "update_us": (pl.Float64, "transfer, update and read phases per update, in microseconds"),
@@ -275,6 +280,7 @@ def result_row(result: Json) -> Json:
     start_ns, train_ns = result.get("train_start_ns"), result.get("train_ns")
     train_s = seconds(train_ns)
     reached_ns = threshold.get("time_ns") if threshold.get("reached") else None
+    learning = result.get("learning") or {}
     return {
         **{name: result.get(name) for name in ("steps", "episodes", "updates", "final_return")},
         **{f"startup_{part}_s": seconds(startup.get(part)) for part in schema.STARTUP},
@@ -284,11 +290,11 @@ def result_row(result: Json) -> Json:
         "watched_s": None if start_ns is None or train_ns is None else seconds(start_ns + train_ns),
         "steps_per_s": over(result.get("steps"), train_s),
         "updates_per_s": over(result.get("updates"), train_s),
+        "learning_start_s": since(start_ns, learning.get("time_ns")),
+        "learning_start_steps": learning.get("step"),
         "threshold_reached": threshold.get("reached"),
         "threshold_s": seconds(reached_ns),
-        "threshold_train_s": None
-        if reached_ns is None or start_ns is None
-        else seconds(reached_ns - start_ns),
+        "threshold_train_s": since(start_ns, reached_ns),
         "threshold_steps": None if reached_ns is None else threshold.get("step"),
         "threshold_episodes": None if reached_ns is None else threshold.get("episode"),
     }
@@ -296,6 +302,10 @@ def result_row(result: Json) -> Json:
 
 def seconds(nanoseconds: int | None) -> float | None:
     return None if nanoseconds is None else nanoseconds / 1e9
+
+
+def since(start_ns: int | None, end_ns: int | None) -> float | None:
+    return None if start_ns is None or end_ns is None else seconds(end_ns - start_ns)
 
 
 def times(value: float | None, factor: float) -> float | None:

@@ -47,6 +47,7 @@ class Recorder:
             if self.stop_return is None
             else {"reached": False, "step": None, "episode": None, "time_ns": None}
         )
+        self.learning: Optional[Dict[str, int]] = None
         self.episodes = 0
         self.updates = 0
         self.acts = 0
@@ -67,6 +68,10 @@ class Recorder:
     def start(self) -> None:
         now = self.clock.start()
         self.next_beat = now + BEAT_NS
+
+    def learns(self, step: int, now: int) -> None:
+        """From here on updates keep pace with steps: a replay memory is filled first, a rollout is not."""
+        self.learning = {"step": step, "time_ns": now - self.spawn_ns}
 
     def alive(self) -> None:
         """Show life during start-up: a change of the file's time is what the trial runner looks at."""

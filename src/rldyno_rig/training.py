@@ -78,6 +78,7 @@ def _train(
         "train_start_ns": clock.started - spawn_ns,
         "train_ns": sum(clock.spent),
         "phases_ns": clock.phases(),
+        "learning": recorder.learning if recorder.updates else None,
         "threshold": recorder.threshold,
         "final_return": recorder.final_return(),
         "memory": {**resident, "replay_bytes": recorder.replay_bytes, "replay_rows": recorder.replay_rows},

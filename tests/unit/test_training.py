@@ -87,6 +87,20 @@ def test_a_trial_leaves_a_complete_record(algorithm: str, tmp_path: Path) -> Non
     assert facts["network"] == "mlp"
 
 
+@pytest.mark.parametrize("algorithm", ["dqn", "rainbow"])
+def test_learning_begins_once_replay_memory_is_filled(algorithm: str, tmp_path: Path) -> None:
+    result = run(tmp_path / "learned", algorithm, {"steps": 300}, learning_starts=200, train_every=4)
+    assert result["learning"]["step"] == 200
+    assert 0 < result["learning"]["time_ns"] - result["train_start_ns"] < result["train_ns"]
+    assert run(tmp_path / "ended", algorithm, {"steps": 100}, learning_starts=200)["learning"] is None
+
+
+@pytest.mark.parametrize("algorithm", ["a2c", "ppo"])
+def test_rollouts_learn_from_the_first_step(algorithm: str, tmp_path: Path) -> None:
+    result = run(tmp_path, algorithm, {"steps": 300})
+    assert result["learning"] == {"step": 0, "time_ns": result["train_start_ns"]}
+
+
 @pytest.mark.parametrize("algorithm", SMALL)
 def test_the_seed_decides_everything(algorithm: str, tmp_path: Path) -> None:
     def actions(name: str, seed: int) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rldyno.answers.breakeven import BreakEven, costs, overtakings
+from rldyno.answers.breakeven import Course, RunLengths, courses, run_lengths
 from rldyno.answers.duels import rule_of
 from rldyno.answers.flips import Flip, axis_flips
 from rldyno.answers.groups import (
@@ -82,7 +82,7 @@ class Advice:
     goal: str
     picks: tuple[Pick, ...]
     refusals: tuple[Refusal, ...]
-    lengths: tuple[tuple[Pick, tuple[BreakEven, ...]], ...]
+    lengths: tuple[tuple[Pick, RunLengths], ...]
     flips: tuple[Flip, ...]
 
 
@@ -120,9 +120,9 @@ def advise_task(results: Results, task: str, groups: Sequence[Group], goal: str 
     picks = tuple(item for item in found if isinstance(item, Pick))
     lengths = []
     for pick in picks if name in ("time", "throughput") else ():
-        steps = run_lengths(pick.group, rng)
-        if steps:
-            lengths.append((pick, steps))
+        by_length = run_lengths(group_courses(pick.group))
+        if by_length is not None:
+            lengths.append((pick, by_length))
     return Advice(
         task=task,
         goal=name,
@@ -244,6 +244,7 @@ def wins(group: Group, best: Row, second: Row, metric: Metric, rng: np.random.Ge
     return probability_of_improvement([scores(best)], [scores(second)], rng)
 
 
-def run_lengths(group: Group, rng: np.random.Generator) -> tuple[BreakEven, ...]:
-    """Break-evens among the ranked contestants, from the shortest runs to the longest."""
-    return overtakings({row.contestant: costs(group.runs[row.contestant]) for row in group.ranked}, rng)
+def group_courses(group: Group) -> list[Course]:
+    """Of the ranked contestants; the same for every question, so that its answers agree."""
+    ranked = {row.contestant: group.runs[row.contestant] for row in group.ranked}
+    return courses(ranked, np.random.default_rng(SEED))

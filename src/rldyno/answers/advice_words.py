@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from rldyno.answers.advice import LOW, MODERATE, Pick
-from rldyno.answers.breakeven import BreakEven
+from rldyno.answers.breakeven import RunLengths
+from rldyno.answers.groups import Group
 from rldyno.answers.numbers import factor, interval, number
 from rldyno.stats.bootstrap import ENOUGH_RUNS
 from rldyno.stats.equivalence import UNDECIDED
@@ -82,12 +82,15 @@ def evidence_words(pick: Pick) -> str:
     return f"Evidence: {runs}, {pick.metric.title.lower()} in the table of {pick.group.label}."
 
 
-def length_words(pick: Pick, steps: Sequence[BreakEven]) -> str:
+def length_words(pick: Pick, found: RunLengths) -> str:
     """Who to take by the length of a run, start-up included."""
-    first = f"For the shortest runs `{steps[0].first}`; " + "; ".join(step.words for step in steps)
-    taken = pick.group.runs[pick.contestant].known("steps")
-    here = f" Runs here took about {number(float(np.median(taken)), 0)} steps." if len(taken) else ""
-    return f"By run length, start-up included: {first[0].lower()}{first[1:]}.{here}"
+    return f"By run length, start-up included: {found.words} {runs_here(pick.group)}".rstrip()
+
+
+def runs_here(group: Group) -> str:
+    """How far break-evens reach beyond what was run."""
+    taken = np.concatenate([group.runs[row.contestant].known("steps") for row in group.ranked])
+    return f"Runs here took about {number(float(np.median(taken)), 0)} steps." if len(taken) else ""
 
 
 def seeds_until_resolved(directory: Path, fewest: int, most: int) -> str:

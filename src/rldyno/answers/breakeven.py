@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,12 +13,36 @@ from rldyno.answers.numbers import count
 from rldyno.answers.runs import Runs
 from rldyno.stats.bootstrap import Estimate, Floats, interquartile_mean, percentile_interval, resampled
 
-STARTUP, PER_STEP, PER_UPDATE = range(3)
+STARTUP, FILLING, FILLING_STEPS, PER_STEP, PER_UPDATE = range(5)
+"""Columns of costs: seconds of start-up; seconds and steps before learning; seconds per step, per update."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """What runs of a contestant cost: interquartile means over its runs, and those of resamples of them."""
+
+    contestant: str
+    costs: Floats
+    draws: Floats | None
+    """None for a single run."""
+    n: int
+    updates_counted: bool
+
+    @property
+    def framework(self) -> str:
+        return self.contestant.partition(":")[0]
+
+    def seconds(self, steps: float) -> float:
+        """Of a run of so many steps, start-up included."""
+        startup, filling, filling_steps, per_step, _ = self.costs.tolist()
+        if steps < filling_steps:
+            return float(startup + filling * steps / filling_steps)
+        return float(startup + filling + (steps - filling_steps) * per_step)
 
 
 @dataclass(frozen=True)
 class BreakEven:
-    """`then` is done sooner than `first` in runs longer than `steps`, which may be bounded by infinity."""
+    """`then` is done sooner than `first` in runs longer than `steps`: 0 means all of them, infinity none."""
 
     first: str
     then: str
@@ -26,11 +51,49 @@ class BreakEven:
     """The same length in gradient updates; None where they were not counted."""
 
     @property
+    def never(self) -> bool:
+        return math.isinf(self.steps.point)
+
+    @property
+    def crosses(self) -> bool:
+        return self.steps.point > 0 and not self.never
+
+    @property
     def words(self) -> str:
         """`torch:compile overtakes torch:eager after 98,000 steps [61,000, 150,000] or 24,000 updates`."""
+        if self.steps.point == 0:
+            return f"`{self.then}` is ahead of `{self.first}` in runs of any length"
+        if self.never:
+            perhaps = ""
+            if self.steps.low is not None and math.isfinite(self.steps.low):
+                perhaps = f" (if that is chance, after {count(self.steps.low)} steps at the soonest)"
+            return f"`{self.then}` never overtakes `{self.first}`{perhaps}"
         lengths = [length_words(self.steps, "steps")]
         lengths += [length_words(self.updates, "updates")] if self.updates is not None else []
         return f"`{self.then}` overtakes `{self.first}` after {' or '.join(lengths)}"
+
+
+@dataclass(frozen=True)
+class RunLengths:
+    """Who is done first, by the length of a run."""
+
+    shortest: str
+    """In the shortest runs."""
+    turns: tuple[BreakEven, ...]
+    """Who overtakes it, and so on to the longest runs."""
+    modes: tuple[BreakEven, ...]
+    """The other pairs of modes of one framework."""
+
+    @property
+    def words(self) -> str:
+        if self.turns:
+            said = [
+                f"`{self.shortest}` is done first in the shortest runs",
+                *(turn.words for turn in self.turns),
+            ]
+        else:
+            said = [f"`{self.shortest}` is done first in runs of any length"]
+        return "; ".join([*said, *(turn.words for turn in self.modes)]) + "."
 
 
 def length_words(length: Estimate, unit: str) -> str:
@@ -39,12 +102,32 @@ def length_words(length: Estimate, unit: str) -> str:
     return f"{count(length.point)} {unit} [{count(length.low)}, {count(length.high)}]"
 
 
+def courses(runs: Mapping[str, Runs], rng: np.random.Generator) -> list[Course]:
+    """Of every contestant that has a run which learned."""
+    found = ((name, costs(done)) for name, done in runs.items())
+    return [course(name, rows, rng) for name, rows in found if len(rows)]
+
+
 def costs(done: Runs) -> Floats:
-    """One row (start-up in s, s per step, s per update) per run."""
-    startup_s, speed, updates = done["startup_s"], done["steps_per_s"], done["updates_per_s"]
-    known = ~np.isnan(startup_s) & (speed > 0)
-    with np.errstate(divide="ignore"):
-        return np.stack([startup_s[known], 1 / speed[known], 1 / updates[known]], axis=-1)
+    """One row per run that made an update; one that only filled its memory says nothing of learning.
+
+    Records without the start of learning count as if it began with the first step.
+    """
+    steps, updates = done["steps"], done["updates"]
+    filling, filling_steps = (np.nan_to_num(done[f"learning_start_{unit}"]) for unit in ("s", "steps"))
+    learning, learning_steps = done["train_s"] - filling, steps - filling_steps
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rows = np.stack(
+            [done["startup_s"], filling, filling_steps, learning / learning_steps, learning / updates], -1
+        )
+    known = ~np.isnan(done["startup_s"]) & (learning > 0) & (learning_steps > 0) & (updates != 0)
+    return np.asarray(rows[known])
+
+
+def course(contestant: str, rows: Floats, rng: np.random.Generator) -> Course:
+    draws = resampled(rows, rng, typical) if len(rows) > 1 else None
+    counted = bool(np.isfinite(rows[:, PER_UPDATE]).all())
+    return Course(contestant, typical(rows), draws, len(rows), counted)
 
 
 def typical(runs: Floats) -> Floats:
@@ -52,73 +135,70 @@ def typical(runs: Floats) -> Floats:
     return interquartile_mean(np.moveaxis(runs, -1, -2))
 
 
-def break_even(
-    first: str, first_runs: Floats, then: str, then_runs: Floats, rng: np.random.Generator
-) -> BreakEven | None:
-    """N = (start-up of then − of first) / (seconds per step of first − of then); also per update.
-
-    None unless `first` starts sooner and `then` is faster per step.
-    """
-    sides = typical(first_runs), typical(then_runs)
-    if not 0 < float(crossing(*sides)) < np.inf:
-        return None
-    n = min(len(first_runs), len(then_runs))
-    draws = (resampled(first_runs, rng, typical), resampled(then_runs, rng, typical)) if n > 1 else None
+def break_even(first: Course, then: Course) -> BreakEven:
+    n = min(first.n, then.n)
 
     def length(unit: int) -> Estimate:
-        point = float(crossing(*sides, unit))
-        if draws is None:
+        point = float(crossing(first.costs, then.costs, unit))
+        if first.draws is None or then.draws is None:
             return Estimate(point, None, None, n)
-        low, high = percentile_interval(crossing(*draws, unit), len(first_runs) + len(then_runs) - 2)
-        return Estimate(point, low, high, n)
+        draws = crossing(first.draws, then.draws, unit)
+        return Estimate(point, *percentile_interval(draws, first.n + then.n - 2), n)
 
-    counted = all(len(side) > PER_UPDATE and np.isfinite(side).all() for side in sides)
-    return BreakEven(first, then, length(PER_STEP), length(PER_UPDATE) if counted else None)
+    counted = first.updates_counted and then.updates_counted
+    updates = length(PER_UPDATE) if counted else None
+    return BreakEven(first.contestant, then.contestant, length(PER_STEP), updates)
 
 
 def crossing(first: Floats, then: Floats, unit: int = PER_STEP) -> Floats:
-    """Steps (or updates) to the break-even: 0 where `then` leads from the start, ∞ where it never does."""
-    late_start, saved = then[..., STARTUP] - first[..., STARTUP], first[..., unit] - then[..., unit]
+    """Steps (or updates) to the break-even: 0 where `then` leads from the start, ∞ where it falls behind.
+
+    While learning, N = (how much later `then` begins to learn) / (seconds per step of first − of then).
+    """
+    late = then[..., STARTUP] - first[..., STARTUP]
+    late_learning = late + then[..., FILLING] - first[..., FILLING]
+    saved = first[..., unit] - then[..., unit]
+    learns_at = first[..., FILLING_STEPS] if unit == PER_STEP else np.zeros_like(saved)
     with np.errstate(divide="ignore", invalid="ignore"):
-        steps = late_start / saved
-    never = (saved <= 0) & (late_start >= 0)
-    return np.asarray(np.where(never, np.inf, np.where(late_start <= 0, 0.0, steps)))
+        while_learning = learns_at + late_learning / saved
+        while_filling = learns_at * late / (late - late_learning)
+    ahead = late_learning <= 0
+    before = np.where(late <= 0, 0.0, while_filling)
+    never = (saved < 0) | ((saved == 0) & ~ahead)
+    return np.asarray(np.where(never, np.inf, np.where(ahead, before, while_learning)))
 
 
-def overtakings(runs: Mapping[str, Floats], rng: np.random.Generator) -> tuple[BreakEven, ...]:
+def overtakings(found: Sequence[Course]) -> tuple[BreakEven, ...]:
     """Who is done first in the shortest runs, who overtakes it, and so on to the longest runs."""
-    known = {name: values for name, values in runs.items() if len(values)}
-    if len(known) < 2:
-        return ()
-    middle = {name: typical(values) for name, values in known.items()}
-    current = min(known, key=lambda name: (float(middle[name][0]), float(middle[name][1])))
-    found: list[BreakEven] = []
-    while True:
-        faster = {
-            name: float(crossing(middle[current], cost))
-            for name, cost in middle.items()
-            if float(cost[1]) < float(middle[current][1])
-        }
-        if not faster:
-            return tuple(found)
-        after = min(faster, key=lambda name: (faster[name], float(middle[name][1])))
-        step = break_even(current, known[current], after, known[after], rng)
-        if step is not None:
-            found.append(step)
-        current = after
+    in_order = sorted(found, key=starting_order)[:1]
+    while faster := [item for item in found if item.costs[PER_STEP] < in_order[-1].costs[PER_STEP]]:
+        lengths = [(float(crossing(in_order[-1].costs, item.costs)), item.costs[PER_STEP]) for item in faster]
+        in_order.append(faster[lengths.index(min(lengths))])
+    turns = (break_even(first, then) for first, then in itertools.pairwise(in_order))
+    return tuple(turn for turn in turns if turn.crosses)
 
 
-def pairwise(runs: Mapping[str, Floats], rng: np.random.Generator) -> tuple[BreakEven, ...]:
-    """Every pair of which the later starter is the faster runner; modes of one framework come first."""
-    found = [
-        turn
-        for first, then in itertools.permutations(runs, 2)
-        if len(runs[first])
-        and len(runs[then])
-        and (turn := break_even(first, runs[first], then, runs[then], rng)) is not None
-    ]
-    return tuple(sorted(found, key=lambda turn: framework(turn.first) != framework(turn.then)))
+def starting_order(item: Course) -> tuple[float, float]:
+    return float(item.costs[STARTUP]), float(item.costs[PER_STEP])
 
 
-def framework(contestant: str) -> str:
-    return contestant.partition(":")[0]
+def pairwise(found: Sequence[Course]) -> tuple[BreakEven, ...]:
+    """Every pair; modes of one framework come first, and pairs that cross before those that do not."""
+    turns = []
+    for pair in itertools.combinations(found, 2):
+        first, then = sorted(pair, key=starting_order)
+        turns.append((first.framework != then.framework, break_even(first, then)))
+    return tuple(turn for _, turn in sorted(turns, key=lambda item: (item[0], not item[1].crosses)))
+
+
+def run_lengths(found: Sequence[Course]) -> RunLengths | None:
+    """None with fewer than two to compare."""
+    if len(found) < 2:
+        return None
+    turns, frameworks = overtakings(found), {item.contestant: item.framework for item in found}
+    modes = (turn for turn in pairwise(found) if frameworks[turn.first] == frameworks[turn.then])
+    return RunLengths(
+        shortest=turns[0].first if turns else min(found, key=starting_order).contestant,
+        turns=turns,
+        modes=tuple(turn for turn in modes if turn not in turns),
+    )

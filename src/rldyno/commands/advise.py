@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from rldyno.answers.advice import Advice, Pick
+    from rldyno.answers.breakeven import BreakEven
     from rldyno.stats.bootstrap import Estimate
 
 WIDTH = 100
@@ -64,9 +65,9 @@ def print_advice(found: Advice, directory: Path, console: Console) -> None:
         say(f"… and {len(found.picks) - SETTINGS_SHOWN} more settings; --json has them all.", "dim")
     for flip in found.flips:
         say(flip.words)
-    for pick, steps in found.lengths[:SETTINGS_SHOWN]:
+    for pick, lengths in found.lengths[:SETTINGS_SHOWN]:
         prefix = f"{pick.group.setting}: " if pick.group.setting else ""
-        say(prefix + advice_words.length_words(pick, steps))
+        say(prefix + advice_words.length_words(pick, lengths))
     alike: dict[tuple[str, str], list[str]] = {}
     for refusal in found.refusals:
         alike.setdefault((refusal.why, refusal.instead), []).append(refusal.group.setting)
@@ -89,12 +90,11 @@ def advice_json(found: Advice) -> dict[str, Any]:
         "run_lengths": [
             {
                 "setting": pick.group.setting,
-                "overtakes": [
-                    {"first": step.first, "then": step.then, "steps": estimate_json(step.steps)}
-                    for step in steps
-                ],
+                "shortest": lengths.shortest,
+                "overtakes": [turn_json(turn) for turn in lengths.turns],
+                "modes": [turn_json(turn) for turn in lengths.modes],
             }
-            for pick, steps in found.lengths
+            for pick, lengths in found.lengths
         ],
         "flips": [
             {
@@ -125,6 +125,17 @@ def pick_json(pick: Pick) -> dict[str, Any]:
             for name in (pick.contestant, pick.runner_up.contestant)
             for trial in pick.group.runs[name].trials
         ],
+    }
+
+
+def turn_json(turn: BreakEven) -> dict[str, Any]:
+    return {
+        "first": turn.first,
+        "then": turn.then,
+        "never": turn.never,
+        "steps": estimate_json(turn.steps),
+        "updates": estimate_json(turn.updates),
+        "words": turn.words,
     }
 
 

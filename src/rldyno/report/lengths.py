@@ -1,4 +1,4 @@
-"""Time of a run by its length, start-up + steps × seconds per step, for the chart of break-evens."""
+"""Time of a run by its length, for the chart of break-evens."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from rldyno.answers.breakeven import costs, typical
+from rldyno.answers.breakeven import courses
 from rldyno.answers.groups import Group
+from rldyno.answers.table import SEED
 from rldyno.report.measures import significant
 
 # Steps for which the time of a run is drawn.
@@ -15,17 +16,15 @@ RUN_LENGTHS = np.geomspace(1e3, 1e7, 33)
 
 
 def run_length_rows(group: Group) -> list[dict[str, Any]]:
-    rows = []
-    for row in group.rows:
-        runs = costs(group.runs[row.contestant])
-        if len(runs):
-            startup_s, step_s, _ = typical(runs)
-            rows += [
-                {
-                    "contestant": row.contestant,
-                    "x": significant(float(steps)),
-                    "y": significant(float(startup_s + steps * step_s)),
-                }
-                for steps in RUN_LENGTHS
-            ]
-    return rows
+    found = courses(
+        {row.contestant: group.runs[row.contestant] for row in group.rows}, np.random.default_rng(SEED)
+    )
+    return [
+        {
+            "contestant": course.contestant,
+            "x": significant(float(steps)),
+            "y": significant(course.seconds(float(steps))),
+        }
+        for course in found
+        for steps in RUN_LENGTHS
+    ]

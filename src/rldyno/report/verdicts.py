@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from rldyno.answers import advice, advice_words
-from rldyno.answers.breakeven import BreakEven
+from rldyno.answers.breakeven import run_lengths
 from rldyno.answers.groups import Group
 from rldyno.answers.numbers import factor
-from rldyno.answers.table import SEED
 from rldyno.claims.decide import judge
 from rldyno.claims.evidence import gather
 from rldyno.claims.form import shipped_claims
@@ -64,8 +61,8 @@ def advised(directory: Path, found: advice.Advice) -> TaskAdvice:
         for pick in (() if alike else found.picks[:SETTINGS_SHOWN])
     ]
     lengths = [
-        prefix(pick.group) + advice_words.length_words(pick, steps)
-        for pick, steps in found.lengths[:SETTINGS_SHOWN]
+        prefix(pick.group) + advice_words.length_words(pick, by_length)
+        for pick, by_length in found.lengths[:SETTINGS_SHOWN]
     ]
     refusals = dict.fromkeys(f"No advice: {item.why}. Run instead: {item.instead}" for item in found.refusals)
     return TaskAdvice(
@@ -102,10 +99,10 @@ def overtakings_words(group: Group) -> str | None:
     """Who is done first by the length of the run; None when fewer than two are ranked."""
     if len(group.ranked) < 2:
         return None
-    turns: tuple[BreakEven, ...] = advice.run_lengths(group, np.random.default_rng(SEED))
-    if not turns:
-        return "The one that starts first also runs fastest: no run length changes the order at the top."
-    return "; ".join(turn.words for turn in turns) + "."
+    found = run_lengths(advice.group_courses(group))
+    if found is None:
+        return "No break-even: fewer than two of the ranked contestants have a run that made an update."
+    return f"{found.words} {advice_words.runs_here(group)}"
 
 
 def judged_claims(results: Results) -> list[JudgedClaim]:

@@ -77,6 +77,8 @@ def train(job: Job) -> int:
         mark(STORE)
 
         if step >= next_train:
+            if not recorder.updates:
+                recorder.learns(step, mark(STORE))
             next_train += hyper.train_every
             lr = linear(hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps, step)
             for _ in range(hyper.updates_per_train):

@@ -31,6 +31,7 @@ class Collector:
         self.valued = 0
         self.current = job.env.reset()
         job.recorder.start()
+        job.recorder.learns(0, job.recorder.clock.started)
 
     def collect(self) -> Optional[PpoBatch]:
         """One rollout, flattened to [time · environment, …]; None when a budget ended the trial within it.
