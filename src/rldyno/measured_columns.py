@@ -119,11 +119,6 @@ MEASURED_COLUMNS = {
 }
 
 
-_OWN_COLUMNS = ("wall_s", "cpu_s", "peak_rss_bytes", "baseline_rss_bytes")
-"""Columns that are fields of outcome.json itself."""
-_NOT_KEPT = "recorded before this figure was measured"
-
-
 def _by_block() -> dict[tuple[str, ...], list[tuple[str, str]]]:
     """Path of an object in outcome.json → (column, field) of what stands in it: each is looked up once."""
     blocks: dict[tuple[str, ...], list[tuple[str, str]]] = {}
@@ -132,31 +127,16 @@ def _by_block() -> dict[tuple[str, ...], list[tuple[str, str]]]:
     return blocks
 
 
-_BLOCKS = _by_block()
+BLOCKS = _by_block()
 
 
 def measured_row(outcome: Json) -> Json:
     row: Json = {"warnings": "; ".join(outcome.get("warnings") or []) or None}
-    for path, columns in _BLOCKS.items():
-        block = _block(outcome, path)
+    for path, columns in BLOCKS.items():
+        block = find_block(outcome, path)
         for name, field in columns:
             row[name] = _plain(block.get(field))
     return row
-
-
-def missing_reasons(outcome: Json) -> dict[str, str]:
-    """Column → why it is empty."""
-    own: dict[str, str] = outcome.get("reasons") or {}
-    found = {name: own[name] for name in _OWN_COLUMNS if name in own and outcome.get(name) is None}
-    for path, columns in _BLOCKS.items():
-        if not path:
-            continue
-        block = _block(outcome, path)
-        reasons: dict[str, str] = block.get("reasons") or own
-        for name, field in columns:
-            if block.get(field) is None:
-                found[name] = reasons.get(field) or own.get(path[0]) or _NOT_KEPT
-    return found
 
 
 def _plain(value: Any) -> Any:
@@ -166,7 +146,7 @@ def _plain(value: Any) -> Any:
     return ", ".join(f"{name} {share:.0%}" for name, share in value.items()) or "none"
 
 
-def _block(outcome: Json, path: tuple[str, ...]) -> Json:
+def find_block(outcome: Json, path: tuple[str, ...]) -> Json:
     """Empty where the outcome has none."""
     block = outcome
     for name in path:

@@ -95,15 +95,19 @@ class Training:
         return rows * self.replay_bytes / self.replay_rows / ((1.0 - share) * self.length_ns / 1e9)
 
 
-def memory_figures(history: History, result: Json | None, peak_bytes: int | None) -> Json:
-    """`memory` of outcome.json; its `reasons` say why a figure is null."""
+def memory_figures(
+    history: History, result: Json | None, peak_bytes: int | None, no_uss: str | None = None
+) -> Json:
+    """`memory` of outcome.json; its `reasons` say why a figure is null. `no_uss`: why it cannot be read."""
     training = Training.of(result)
+    missed = "no sample was taken near that moment" if result else "the worker did not get there"
     figures: dict[str, tuple[Any, str]] = {
-        f"after_{mark}_bytes": (_at_mark(history, result, mark), "the worker did not get there")
-        for mark in _MARKS
+        f"after_{mark}_bytes": (_at_mark(history, result, mark), missed) for mark in _MARKS
     }
     figures["peak_bytes"] = peak_bytes, "no sample was taken"
     figures |= _steady_figures(history, training)
+    if no_uss and not history.uss:
+        figures["uss_steady_bytes"] = None, no_uss
     return {
         **{name: value for name, (value, _) in figures.items()},
         "reasons": {name: reason for name, (value, reason) in figures.items() if value is None},

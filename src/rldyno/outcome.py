@@ -88,6 +88,8 @@ def make_outcome(
         message += f": {tail.splitlines()[-1].strip()[:200]}"  # Python's last line names the exception
     signalled = ending.exit_code is not None and ending.exit_code < 0
     figures = _figures(measured, result)
+    if result is None:
+        figures["reasons"]["result"] = f"the worker left no result: {message}"
     return {
         "schema": schema.SCHEMA_VERSION,
         "trial": trial["trial"],
@@ -159,10 +161,12 @@ def _figures(measured: Measured | None, result: Json | None) -> Json:
         names += ["memory", "cpu", "gpu", "energy", "machine", "affinity", "probe", "noise"]
         return {**dict.fromkeys(names), "reasons": dict.fromkeys(names, "the worker never ran")}
     wall_s, cpu_s = measured.wall_ns / 1e9, _cpu_s(measured)
-    memory = memory_figures(measured.probe.memory, result, _peak_rss(measured))
+    no_uss = measured.probe.tree.reasons.get("uss_bytes")
+    memory = memory_figures(measured.probe.memory, result, _peak_rss(measured), no_uss)
     span = summary.training_span(result)
     gpu = summary.gpu_figures(measured.hardware, span)
     reasons = {
+        "cpu_s": "neither the kernel nor the probe counted it" if cpu_s is None else None,
         "peak_rss_bytes": memory["reasons"].get("peak_bytes"),
         "baseline_rss_bytes": memory["reasons"].get("after_import_bytes"),
         "gpu": measured.hardware.no_gpu,
@@ -183,7 +187,7 @@ def _figures(measured: Measured | None, result: Json | None) -> Json:
             "cpu_s": measured.probe_cpu_s,
             "core_percent": 100.0 * measured.probe_cpu_s / wall_s if wall_s > 0 else None,
         },
-        "noise": noise_figures(measured.surroundings, measured.cpu_times, cpu_s),
+        "noise": noise_figures(measured.surroundings, measured.cpu_times, cpu_s or 0.0),
         "reasons": {name: reason for name, reason in reasons.items() if reason},
     }
 
@@ -200,10 +204,10 @@ def warnings(figures: Json, measured: Measured | None) -> list[str]:
     return [warning for warning in found if warning]
 
 
-def _cpu_s(measured: Measured) -> float:
+def _cpu_s(measured: Measured) -> float | None:
     """The kernel's exact account covers children that were waited for, the probe's the others too."""
     exact = measured.usage.ru_utime + measured.usage.ru_stime if measured.usage else 0.0
-    return max(exact, measured.probe.cpu_ns / 1e9)
+    return max(exact, measured.probe.cpu_ns / 1e9) or None
 
 
 def _peak_rss(measured: Measured) -> int | None:

@@ -15,7 +15,8 @@ import polars as pl
 from rldyno import records
 from rldyno.errors import Problem
 from rldyno.limits.trials import MachineLimits
-from rldyno.measured_columns import MEASURED_COLUMNS, measured_row, missing_reasons
+from rldyno.measured_columns import MEASURED_COLUMNS, measured_row
+from rldyno.missing import missing_reasons
 from rldyno.records import Json
 from rldyno_rig import schema
 
@@ -139,7 +140,7 @@ class Results:
     hypers: Mapping[str, Json]
     """Trial → all its hyper-parameters; those that vary are columns of `trials` too."""
     reasons: Mapping[str, Mapping[str, str]]
-    """Trial → column → why it is empty, for the measured columns of ended trials."""
+    """Trial → column → why it is empty, for every figure of ended trials."""
     certificates: tuple[Certificate, ...]
     pending: tuple[str, ...]
     """Planned trials that have not ended, in the order of the plan."""
@@ -211,7 +212,7 @@ def load_results(directory: Path) -> Results:
         row = trial_row(trial, asked, outcome)
         row |= limits.figures(asked, facts, row)
         if outcome is not None:
-            reasons[trial] = missing_reasons(outcome) | limits.reasons(row)
+            reasons[trial] = missing_reasons(outcome, row, TRIAL_COLUMNS) | limits.reasons(row)
         row["certificate"], row["certificate_detail"] = certificate_state(asked, facts, by_key)
         if facts is not None:
             facts_of.setdefault(row["contestant"], facts)

@@ -104,6 +104,12 @@ def test_what_the_worker_noted_comes_before_the_nearest_sample() -> None:
     assert found["after_build_bytes"] == pytest.approx(100 * MIB, rel=0.001)
 
 
+def test_a_moment_that_nobody_saw_is_told_from_one_that_never_came() -> None:
+    result = {"startup_ns": {"interpreter": 10, "import": 10}, "steps": 1}
+    assert memory_figures(History(), result, None)["reasons"]["after_import_bytes"].startswith("no sample")
+    assert memory_figures(History(), None, None)["reasons"]["after_import_bytes"].startswith("the worker did")
+
+
 def test_long_trials_are_thinned_evenly() -> None:
     history = History(remembered=100)
     for index in range(1_000):

@@ -3,11 +3,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from rldyno.errors import Problem
 from rldyno.measured_columns import MEASURED_COLUMNS
-from rldyno.results import load_results
+from rldyno.results import TRIAL_COLUMNS, load_results
 from synthetic import TORCH, ZOO, Contestant, Shape, write_results
 
 
@@ -176,6 +177,35 @@ def test_every_empty_measured_column_has_its_reason(tmp_path: Path) -> None:
     assert empty == set(said) & set(MEASURED_COLUMNS)
     assert results.why_empty("cycles") == "no counters here"
     assert results.why_empty("threads_peak") is None
+
+
+SETTINGS = {"max_episode_steps", "stop_return", "stop_episodes", "warnings", "certificate_detail", "log_tail"}
+"""Not figures: empty says what it says."""
+
+
+def test_every_empty_figure_of_every_ended_trial_has_its_reason(tmp_path: Path) -> None:
+    never = Contestant("warp:eager", 3000, learns=0.0)
+    shape = Shape(contestants=[*ZOO, never], algorithms=["dqn"], pending=2)
+    results = load_results(write_results(tmp_path / "r", shape))
+    for row in results.ended.iter_rows(named=True):
+        empty = {name for name in TRIAL_COLUMNS if row[name] is None} - SETTINGS
+        assert empty == set(results.reasons[row["trial"]]), row["trial"]
+    failed = results.trials.filter(reason="crashed")["trial"][0]
+    said = results.reasons[failed]
+    assert {said["steps"], said["phase_act_s"], said["transfer_put_ns"]} == {"the worker left no result"}
+    late = results.trials.filter(pl.col("threshold_reached").not_())["trial"][0]
+    assert results.reasons[late]["threshold_s"] == "the threshold was not reached"
+
+
+def test_what_a_failed_trial_says_of_itself_stands_for_all_its_figures(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", Shape(contestants=[TORCH], algorithms=["dqn"], seeds=1))
+    trial = next((root / "trials").iterdir())
+    edit(trial / "outcome.json", result=None, noise=None, reasons={"result": "killed", "noise": "never ran"})
+    said = load_results(root).reasons[trial.name]
+    assert {said[name] for name in ("train_s", "steps_per_s", "final_return", "transfer_put_ns")} == {
+        "killed"
+    }
+    assert {said[name] for name in ("noise_score", "calibration_ns", "noise_steal_percent")} == {"never ran"}
 
 
 def test_shares_by_name_are_one_text(tmp_path: Path) -> None:

@@ -189,6 +189,28 @@ def test_every_figure_that_is_missing_says_why(tmp_path: Path, exit_code: int) -
         missing = {figure for figure, value in found[name].items() if value is None}
         assert missing == set(found[name]["reasons"]), name
     assert found["reasons"]["gpu"] == NO_GPU_USED
+    blocks = {name for name, value in found.items() if value is None} - {"log_tail", "exit_code", "signal"}
+    assert blocks <= set(found["reasons"])
+    assert (found["result"] is None) == ("result" in found["reasons"])
+
+
+def test_a_worker_of_which_nothing_was_seen_has_no_cpu_time(tmp_path: Path) -> None:
+    unseen = measured()
+    unseen.probe.cpu_ns = 0
+    found = made(tmp_path, Ending.from_exit(0), GOOD, usage=None, probe=unseen.probe)
+    assert found["cpu_s"] is None
+    assert found["reasons"]["cpu_s"]
+
+
+def test_private_memory_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+    blind = measured()
+    blind.probe.tree.reasons = {"uss_bytes": "denied"}
+    trained = {**GOOD, "train_start_ns": 1, "train_ns": 10}
+    found = made(tmp_path, Ending.from_exit(0), trained, probe=blind.probe)
+    assert found["memory"]["reasons"]["uss_steady_bytes"] == "denied"
+    blind.probe.memory.add_uss(0, 5)
+    found = made(tmp_path, Ending.from_exit(0), trained, probe=blind.probe)
+    assert "second half" in found["memory"]["reasons"]["uss_steady_bytes"]
 
 
 def test_a_worker_that_never_ran_has_a_reason_for_all() -> None:
