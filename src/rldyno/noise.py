@@ -45,7 +45,7 @@ def noise_figures(before: Surroundings, cpu_times: tuple[CpuTimes, CpuTimes] | N
     slowdown = None
     if before.best_calibration_ns is not None:
         slowdown = max(0.0, median_ns / before.best_calibration_ns - 1.0)
-    foreign, steal = _taken_by_others(cpu_times, cpu_s)
+    foreign, steal = taken_by_others(cpu_times, cpu_s)
     too_short = None if cpu_times else "the CPUs' times were not read"
     reasons = {
         "calibration_slowdown": FIRST if slowdown is None else None,
@@ -68,7 +68,7 @@ def noise_figures(before: Surroundings, cpu_times: tuple[CpuTimes, CpuTimes] | N
     }
 
 
-def _taken_by_others(
+def taken_by_others(
     cpu_times: tuple[CpuTimes, CpuTimes] | None, cpu_s: float
 ) -> tuple[float | None, float | None]:
     """(foreign, steal) percent."""

@@ -17,6 +17,7 @@ from rldyno.errors import Problem
 from rldyno.estimate import estimate, load_rates, remember
 from rldyno.launch.cpus import available_cpus, place
 from rldyno.launch.local import Pool, Runner, run_trials
+from rldyno.limits.disturbance import any_is_busy
 from rldyno.plan import Plan, make_plan
 from rldyno.preparation import contestants_to_run, devices_to_run, prepare, working_in
 from rldyno.probe.probe import idle_cpu_percent
@@ -78,9 +79,8 @@ def run_study(study_path: Path, options: Options, console: Console) -> bool:
         if not to_run:
             console.print(f"all {len(part.trials)} trials have ended before", highlight=False)
         changed = certify(results, part, to_run, interpreters, options, console)
-        if to_run and options.limits:
-            current["idle_cpu_percent"] = idle_cpu_percent()
-            current["limits"] = machine_limits(plan, options, console)
+        if options.limits:
+            current |= machine_figures(plan, current, bool(to_run), options, console)
             records.write_json(results.manifest, current)
 
         def run(part: Plan) -> None:
@@ -262,11 +262,22 @@ def answer(results: Results, report: bool, console: Console) -> None:
     console.print(f"report: {write_report(results.root)}", markup=False, highlight=False, soft_wrap=True)
 
 
-def machine_limits(plan: Plan, options: Options, console: Console) -> Json:
-    """Measured before the first trial, once per machine, in seconds; kept in the cache."""
+def machine_figures(plan: Plan, current: Json, to_run: bool, options: Options, console: Console) -> Json:
+    """What the manifest says of this machine before the first trial.
+
+    Limits come from the cache, or are measured now, in seconds. Those of a busy machine are looked up again.
+    """
     from rldyno.limits.study import study_limits
 
-    return study_limits(plan, options.overrides, lambda line: console.print(line, markup=False))
+    def tell(line: str) -> None:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    found: Json = {}
+    if to_run:
+        found["idle_cpu_percent"] = idle_cpu_percent()
+    if to_run or any_is_busy(current["limits"]):
+        found["limits"] = study_limits(plan, options.overrides, tell)
+    return found
 
 
 def write_event_files(results: Results, console: Console) -> None:

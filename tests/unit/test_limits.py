@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from typer.testing import CliRunner
 
+from rldyno import run
 from rldyno.answers.limits import distances
+from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.limits import host, measure, study
+from rldyno.limits.disturbance import Watch, any_is_busy, warnings
 from rldyno.limits.floor import (
     ACT,
     ARITHMETIC,
@@ -204,12 +211,12 @@ def test_limits_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.M
     said = {"flops_per_s": {"float32": 5e9}, "copy_bytes_per_s": 1e9}
     calls: list[list[str]] = []
 
-    def run(command: list[str], variables: dict[str, str], cores: int, what: str) -> str:
+    def said_by(command: list[str], variables: dict[str, str], cores: int, what: str) -> str:
         calls.append(command)
         assert variables["OMP_NUM_THREADS"] == str(cores)
         return json.dumps(said)
 
-    monkeypatch.setattr(measure, "_run", run)
+    monkeypatch.setattr(measure, "_run", said_by)
     first = measure.limits_of("cpu", 1)
     assert first == measure.limits_of("cpu", 1)
     assert len(calls) == 1
@@ -223,6 +230,82 @@ def test_limits_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.M
     both = measure.limits_of("cpu", 2)
     assert len(calls) == 3
     assert both["flops_per_s"]["float32"] == 5e9, "two cores can do what one can"
+
+
+def busy_machine(monkeypatch: pytest.MonkeyPatch, *taken: float) -> None:
+    """Others take these percentages of the CPUs, one measurement after the other."""
+    percentages = iter(taken)
+
+    class FakeWatch(Watch):
+        def __exit__(self, *exception: object) -> None:
+            self.taken_percent = next(percentages)
+
+    monkeypatch.setattr(measure, "Watch", FakeWatch)
+    monkeypatch.setattr(
+        measure, "_run", lambda *a: json.dumps({"flops_per_s": {"float32": 5e9}, "copy_bytes_per_s": 1e9})
+    )
+
+
+def test_a_limit_of_a_busy_machine_says_so_until_it_was_measured_quietly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path))
+    busy_machine(monkeypatch, 40.0, 60.0, 3.0, 60.0)
+    (line,) = warnings([measure.limits_of("cpu", 1)])
+    assert "others used 40 %" in line
+    assert warnings([measure.limits_of("cpu", 1)]) == [line], "measured again, but no quieter"
+    assert warnings([measure.limits_of("cpu", 1)]) == []
+    assert warnings([measure.limits_of("cpu", 1, again=True)]) == [], "the quiet one vouches for the better"
+
+
+def test_a_quiet_core_does_not_vouch_for_two_busy_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path))
+    busy_machine(monkeypatch, 1.0, 50.0)
+    assert warnings([measure.limits_of("cpu", 1)]) == []
+    (line,) = warnings([measure.limits_of("cpu", 2)])
+    assert "cpu with 2 cores" in line
+
+
+def test_a_neighbour_is_seen_while_limits_are_measured():
+    """A process of somebody else's on the same CPU takes half of it; our own children take nothing."""
+    cpu = min(os.sched_getaffinity(0))
+    burn = """
+import os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+end = time.monotonic() + float(sys.argv[2])
+while time.monotonic() < end:
+    pass
+"""
+    command = [sys.executable, "-c", burn, str(cpu)]
+    neighbour = subprocess.Popen([*command, "60"])
+    try:
+        with Watch([cpu]) as watch:
+            subprocess.run([*command, "1.2"], check=True)
+    finally:
+        neighbour.kill()
+        neighbour.wait()
+    assert watch.taken_percent is not None
+    assert watch.taken_percent > 30.0
+
+
+@pytest.mark.parametrize(("to_run", "taken", "asked"), [(True, 0.0, 1), (False, 0.0, 0), (False, 40.0, 1)])
+def test_a_finished_study_takes_over_limits_that_were_measured_again(
+    to_run: bool, taken: float, asked: int, monkeypatch: pytest.MonkeyPatch
+):
+    looked: list[object] = []
+    monkeypatch.setattr(study, "study_limits", lambda *a: looked.append(a) or {"devices": ["better"]})
+    monkeypatch.setattr(run, "idle_cpu_percent", lambda: 1.0)
+    current = {"limits": {"devices": [{"taken_percent": taken}], "environments": []}}
+    found = run.machine_figures(None, current, to_run, run.Options(), None)  # type: ignore[arg-type]
+    assert len(looked) == asked
+    assert ("limits" in found) == bool(asked)
+    assert ("idle_cpu_percent" in found) == to_run, "of the machine before its trials, not after"
+
+
+def test_limits_of_older_records_are_not_accused():
+    assert warnings([{"device": "cpu", "cores": 1}], [{"environment": "CartPole-v1"}]) == []
+    assert not any_is_busy(None)
+    assert any_is_busy({"devices": [], "environments": [{"taken_percent": 50.0}]})
 
 
 def test_a_gpu_without_a_toolchain_gives_reasons_and_is_asked_again(
@@ -273,12 +356,40 @@ def test_environment_rates_are_kept_and_only_rise(tmp_path: Path, monkeypatch: p
         "run_job",
         lambda job, interpreter, cores: [{**one, "steps_per_s": next(rates)} for one in job["environments"]],
     )
+    busy_machine(monkeypatch, 0.0, 0.0, 0.0)
     wanted = [{"environment": "CartPole-v1", "environments": 1, "max_episode_steps": None}]
     seen = [
         measure.environment_rates(wanted, again=again)[0]["steps_per_s"]
         for again in (False, False, True, True)
     ]
     assert seen == [100.0, 100.0, 100.0, 120.0]
+
+
+def test_an_environments_rate_of_a_busy_machine_is_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path))
+    rates = iter([50.0, 100.0])
+    monkeypatch.setattr(measure, "resolve", lambda framework, overrides: None)
+    monkeypatch.setattr(measure, "run_job", lambda *a: [{**wanted, "steps_per_s": next(rates)}])
+    busy_machine(monkeypatch, 50.0, 2.0)
+    wanted = {"environment": "CartPole-v1", "environments": 8, "max_episode_steps": None}
+    (line,) = warnings([], measure.environment_rates([wanted]))
+    assert line.startswith("8 × CartPole-v1 without an agent: measured while others used 50 %")
+    for _ in range(2):
+        (found,) = measure.environment_rates([wanted])
+        assert (found["steps_per_s"], warnings([], [found])) == (100.0, [])
+
+
+def test_an_environment_that_cannot_be_stepped_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def resolve(framework: str, overrides: object) -> None:
+        raise Problem("the numpy toolchain is not built")
+
+    monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path))
+    busy_machine(monkeypatch, 0.0)
+    monkeypatch.setattr(measure, "resolve", resolve)
+    done = CliRunner().invoke(app, ["limits", "--cores", "1", "--environment", "CartPole-v1"])
+    assert "CartPole-v1: not measured: the numpy toolchain is not built" in done.output
 
 
 def test_a_study_asks_for_each_device_and_environment_once(monkeypatch: pytest.MonkeyPatch):

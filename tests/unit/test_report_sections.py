@@ -16,6 +16,7 @@ from rldyno.report.content import Content, gather
 from rldyno.report.figures import all_tables
 from rldyno.report.hardware import not_measured
 from rldyno.report.verdicts import task_advice
+from rldyno.report.write import render
 from rldyno.results import load_results
 from rldyno.typeset import Table
 from synthetic import COMPILE, NUMPY, TORCH, ZOO, Contestant, Shape, write_results
@@ -186,6 +187,18 @@ def test_networks_that_cannot_be_read_are_a_problem_with_a_fix(tmp_path: Path, t
     with pytest.raises(Problem, match=r"nets\.json is damaged") as found:
         gather(load_results(root))
     assert found.value.fix
+
+
+def test_limits_of_a_busy_machine_are_told_beside_the_multiples(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", small(limits=True))
+    assert "When the machine is quiet" not in render(load_results(root))
+    manifest = json.loads((root / "manifest.json").read_text())
+    for one in manifest["limits"]["devices"]:
+        one["taken_percent"] = 42.0
+    (root / "manifest.json").write_text(json.dumps(manifest))
+    html = render(load_results(root))
+    assert "measured while others used 42 % of these CPUs" in html
+    assert "rldyno run of this study measures it again" in html
 
 
 def test_names_of_charts_are_used_once(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ def limits(
     from rich.table import Table
 
     from rldyno.devices import check_device
+    from rldyno.limits.disturbance import warnings
     from rldyno.limits.measure import environment_rates, limits_of
     from rldyno.machine import usable_cores
     from rldyno.toolchains.resolve import parse_overrides
@@ -47,12 +48,16 @@ def limits(
         {"environment": name, "environments": 1, "max_episode_steps": None}
         for name in environment or ["CartPole-v1"]
     ]
-    for rate in environment_rates(asked, overrides, again):
+    rates = environment_rates(asked, overrides, again)
+    for rate in rates:
         cell = _scaled(rate["steps_per_s"], 1.0, "steps/s")
         shown.add_row(f"{rate['environment']} alone, one core", cell, *["–"] * (len(found) - 1))
     console.print(shown)
-    for line in _reasons(found):
+    for line in [*_reasons(found), *_missing(rates)]:
         console.print(line, markup=False, soft_wrap=True)
+    for line in warnings(found, rates):
+        words = f"{line}. When the machine is quiet, this command measures it again"
+        console.print(words, style="yellow", markup=False, soft_wrap=True)
 
 
 def _scaled(value: float | None, scale: float, unit: str) -> str:
@@ -66,3 +71,7 @@ def _reasons(found: list[dict[str, Any]]) -> list[str]:
         *([f"measured with {by} on {found[0]['name']}"] if by else []),
         *(f"{name}: not measured: {why}" for name, why in reasons.items()),
     ]
+
+
+def _missing(rates: list[dict[str, Any]]) -> list[str]:
+    return [f"{rate['environment']}: not measured: {rate['reason']}" for rate in rates if "reason" in rate]

@@ -56,8 +56,8 @@ def _too_few(available: int, cores: int, jobs: int) -> Problem:
     have = f"this process may use {available} CPU{'s' if available != 1 else ''}"
     if cores > available:
         return Problem(
-            f"the study asks for {cores} cores, {have}",
-            fix=f"set `cores` to at most {available} in the study, or run on a larger machine",
+            f"{cores} cores are asked for, {have}",
+            fix=f"ask for at most {available} (`cores` of a study, --cores), or run on a larger machine",
         )
     return Problem(
         f"{jobs} jobs of {cores} core{'s' if cores != 1 else ''} need {jobs * cores} CPUs, {have}",

@@ -21,6 +21,7 @@ from rldyno.config import cache_dir
 from rldyno.errors import Problem
 from rldyno.launch.children import die_with_parent
 from rldyno.launch.cpus import available_cpus, place
+from rldyno.limits.disturbance import Watch, is_busy, quietest
 from rldyno.machine import cpu_model, gpus, host_sha256
 from rldyno.toolchains.catalogue import COMMON_THREAD_VARIABLES, toolchain
 from rldyno.toolchains.resolve import Interpreter, resolve
@@ -40,11 +41,12 @@ def limits_of(
 ) -> Json:
     """From the cache, or measured now and kept. What could not be measured is None, with a reason.
 
-    A limit is what was reached at best: measuring `again` raises what a busy machine had held down.
+    A limit is what was reached at best: measuring `again` raises what a busy machine had held down. Where it
+    is known that it was busy, that is done unasked.
     """
     path = _path(device, cores)
     earlier = records.read_json(path) if path.exists() else None
-    if earlier is not None and not again:
+    if earlier is not None and not again and not is_busy(earlier):
         return earlier
     found = _cpu(cores, again) if device == "cpu" else _accelerator(cores, overrides)
     if earlier is not None:
@@ -65,18 +67,24 @@ def environment_rates(
     path = cache_dir() / "limits" / f"environments-{host_sha256()}.json"
     kept: Json = records.read_json(path) if path.exists() else {}
     asked = list(wanted)
-    missing = [one for one in asked if again or _environment_key(one) not in kept]
+    missing = [
+        one for one in asked if again or (key := _environment_key(one)) not in kept or is_busy(kept[key])
+    ]
     reason = None
     if missing:
         try:
             job = {"what": "environments", "environments": missing}
-            found = run_job(job, resolve("numpy", overrides), 1)
+            interpreter = resolve("numpy", overrides)
+            with Watch(_cpus(1)) as watch:
+                found = run_job(job, interpreter, 1)
         except Problem as problem:
             reason = problem.message
         else:
-            for one in found:
+            for rate in found:
+                one = {**rate, "taken_percent": watch.taken_percent}
                 earlier = kept.get(_environment_key(one), one)
-                kept[_environment_key(one)] = max(one, earlier, key=lambda rate: float(rate["steps_per_s"]))
+                better = max(one, earlier, key=lambda rate: float(rate["steps_per_s"]))
+                kept[_environment_key(one)] = {**better, "taken_percent": quietest(one, earlier)}
             path.parent.mkdir(parents=True, exist_ok=True)
             records.write_json(path, kept)
     return [kept.get(_environment_key(one), {**one, "steps_per_s": None, "reason": reason}) for one in asked]
@@ -103,20 +111,30 @@ def best_of(found: Json, other: Json) -> Json:
     names = ("copy_bytes_per_s", "transfer_bytes_per_s")
     known = {name: [one[name] for one in (found, other) if one[name] is not None] for name in names}
     higher = {name: max(values, default=None) for name, values in known.items()}
-    return {**found, "flops_per_s": {dtype: rate for dtype, rate in rates.items() if rate}, **higher}
+    return {
+        **found,
+        "flops_per_s": {dtype: rate for dtype, rate in rates.items() if rate},
+        **higher,
+        "taken_percent": quietest(found, other),
+    }
 
 
 def _cpu(cores: int, again: bool) -> Json:
     """Several cores can do at least what one can, however busy the machine is."""
     found = _cpu_now(cores)
-    return found if cores == 1 else best_of(found, limits_of("cpu", 1, again=again))
+    if cores == 1:
+        return found
+    one = limits_of("cpu", 1, again=again)
+    return {**best_of(found, one), "taken_percent": found["taken_percent"]}
 
 
 def _cpu_now(cores: int) -> Json:
     command = [sys.executable, "-m", "rldyno.limits.host", str(cores)]
-    said = _run(command, dict.fromkeys(COMMON_THREAD_VARIABLES, str(cores)), cores, "measuring the CPU")
+    with Watch(_cpus(cores)) as watch:
+        said = _run(command, dict.fromkeys(COMMON_THREAD_VARIABLES, str(cores)), cores, "measuring the CPU")
     return {
         **_about("cpu", cores),
+        "taken_percent": watch.taken_percent,
         "name": cpu_model(),
         "by": f"numpy {np.__version__}",
         **json.loads(said),
@@ -130,16 +148,18 @@ def _accelerator(cores: int, overrides: Mapping[str, Path] | None) -> Json:
     for framework in DEVICE_FRAMEWORKS:
         try:
             interpreter = resolve(framework, overrides)
-            found = run_job({"what": "device", "framework": framework}, interpreter, cores)
+            with Watch(_cpus(cores)) as watch:
+                found = run_job({"what": "device", "framework": framework}, interpreter, cores)
         except Problem as problem:
             reasons.append(problem.message)
         else:
             by = f"{framework} {interpreter.versions.get(framework, '')}".strip()
-            return {**_about("cuda", cores), "by": by, **found}
+            return {**_about("cuda", cores), "taken_percent": watch.taken_percent, "by": by, **found}
     why = "; ".join(reasons)
     names = ("flops_per_s", "copy_bytes_per_s", "transfer_bytes_per_s")
     return {
         **_about("cuda", cores),
+        "taken_percent": None,
         "name": None,
         "by": None,
         "flops_per_s": {},
@@ -162,7 +182,6 @@ def _about(device: str, cores: int) -> Json:
 
 def _run(command: Sequence[str], variables: Mapping[str, str], cores: int, what: str) -> str:
     """Standard output of a process that lives no longer than this one; a Problem with its last line."""
-    _, pool = place(available_cpus(), cores)
     try:
         done = subprocess.run(
             command,
@@ -171,7 +190,7 @@ def _run(command: Sequence[str], variables: Mapping[str, str], cores: int, what:
             text=True,
             env={**os.environ, **variables},
             timeout=TIMEOUT_S,
-            preexec_fn=die_with_parent(signal.SIGKILL, None if pool is None else pool[:cores]),
+            preexec_fn=die_with_parent(signal.SIGKILL, _cpus(cores)),
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Problem(f"{what} failed: {error}", fix="rldyno doctor", code=1) from error
@@ -179,6 +198,12 @@ def _run(command: Sequence[str], variables: Mapping[str, str], cores: int, what:
         lines = done.stderr.strip().splitlines() or ["it said nothing"]
         raise Problem(f"{what} failed: {lines[-1][:300]}", fix="rldyno doctor", code=1)
     return str(done.stdout)
+
+
+def _cpus(cores: int) -> Sequence[int] | None:
+    """Where a process of so many cores is measured."""
+    _, pool = place(available_cpus(), cores)
+    return None if pool is None else pool[:cores]
 
 
 def _path(device: str, cores: int) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rldyno.errors import Problem
+from rldyno.limits.disturbance import warnings
 from rldyno.limits.measure import environment_rates, limits_of
 
 if TYPE_CHECKING:
@@ -31,4 +32,6 @@ def study_limits(plan: Plan, overrides: Mapping[str, Path] | None, tell: Callabl
     }
     names = ("environment", "environments", "max_episode_steps")
     rates = environment_rates([dict(zip(names, one, strict=True)) for one in wanted], overrides)
+    for line in warnings(devices, rates):
+        tell(f"{line}. When the machine is quiet, the same command measures it again")
     return {"devices": devices, "environments": rates}

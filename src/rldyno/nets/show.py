@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rldyno import records
 from rldyno.errors import Problem
+from rldyno.limits.disturbance import warnings
 from rldyno.nets import tables
 from rldyno.nets.figures import figures
 from rldyno.nets.record import read_record
@@ -66,6 +67,10 @@ def remarks(record: Json) -> list[str]:
         lines.append(f"GPU utilisation was not measured: {record['gpu_percent_reason']}")
     elif record["asked"]["device"] != "cpu" and record["asked"]["seconds"] < SHORTEST_S:
         lines.append(f"GPU utilisation is a mean over a second: give --seconds {SHORTEST_S:g} or more.")
+    lines += [
+        f"{line}. When the machine is quiet, a new measurement measures them again"
+        for line in warnings([record["limits"]] if record["limits"] else [])
+    ]
     if not record["complete"]:
         lines.append("Interrupted: these are the rounds that were finished.")
     return lines

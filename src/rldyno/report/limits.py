@@ -8,6 +8,7 @@ from typing import Any
 from rldyno.answers.groups import Group
 from rldyno.answers.limits import Distance, distances
 from rldyno.answers.numbers import factor, number, span
+from rldyno.limits.disturbance import warnings
 from rldyno.report.measures import significant
 from rldyno.results import Results
 from rldyno.typeset import Table
@@ -23,6 +24,16 @@ def distances_by_group(results: Results, groups: Sequence[Group]) -> dict[str, l
     for distance in distances(results):
         found.setdefault(labels[key_of(distance.axes)], []).append(distance)
     return found
+
+
+def low_limits(results: Results) -> list[str]:
+    """Which limits were measured on a busy machine, and what to do about it."""
+    limits = results.manifest.get("limits") or {}
+    lines = warnings(limits.get("devices") or (), limits.get("environments") or ())
+    return [
+        f"{line[0].upper()}{line[1:]}. When the machine is quiet, rldyno run of this study measures it again"
+        for line in lines
+    ]
 
 
 def key_of(axes: Mapping[str, object]) -> tuple[object, ...]:

@@ -20,6 +20,7 @@ from rldyno.answers.sentence import headline
 from rldyno.errors import Problem
 from rldyno.report import crimes, hardware, page, parity, verdicts
 from rldyno.report.content import gather
+from rldyno.report.limits import low_limits
 from rldyno.report.seeds import seeds_words
 from rldyno.report.theme import PART_COLOURS, html_theme
 from rldyno.results import Results, load_results
@@ -103,6 +104,7 @@ def render(results: Results) -> str:
             machine=page.flat(machine_facts(results)),
             facts={contestant: page.flat(shown_facts(facts)) for contestant, facts in results.facts.items()},
             noise=noise(results),
+            low_limits=low_limits(results),
             table_rows=TABLE_ROWS,
             study=results.study,
             seeds=seeds_words(results),
