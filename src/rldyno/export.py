@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +11,7 @@ from polars.io.plugins import register_io_source
 
 from rldyno import records
 from rldyno.errors import Problem
+from rldyno.integrals import MEANINGS, integrals_table
 from rldyno.results import TRIAL_COLUMNS, Results, load_results
 from rldyno_rig import schema
 
@@ -58,7 +59,7 @@ SERIES_MEANINGS = {
 
 REASON_MEANINGS = {
     "trial": "id of the trial; joins with trials",
-    "column": "column of trials that is empty for it",
+    "column": "column of trials or integrals that is empty for it",
     "reason": "why it could not be measured",
 }
 
@@ -86,8 +87,9 @@ def write_tables(results: Results, out: Path, suffix: str) -> list[Path]:
         "episodes": all_series(results, results.episodes, schema.EPISODE_COLUMNS),
         "progress": all_series(results, results.progress, schema.PROGRESS_COLUMNS),
         "samples": all_series(results, results.samples, schema.SAMPLE_COLUMNS),
-        "reasons": reasons_table(results),
     }
+    found, unknown = integrals_table(results)
+    tables |= {"integrals": found.lazy(), "reasons": reasons_table(results, unknown)}
     paths = []
     for name, table in tables.items():
         path = out / f"{name}.{suffix}"
@@ -99,10 +101,10 @@ def write_tables(results: Results, out: Path, suffix: str) -> list[Path]:
     return paths
 
 
-def reasons_table(results: Results) -> pl.LazyFrame:
-    """Why a trial has no figure in a column of `trials`."""
+def reasons_table(results: Results, more: Sequence[tuple[str, str, str]]) -> pl.LazyFrame:
+    """Why a trial has no figure in a column of `trials` or `integrals`."""
     rows = [(trial, column, why) for trial, said in results.reasons.items() for column, why in said.items()]
-    return pl.LazyFrame(rows, schema=dict.fromkeys(REASON_MEANINGS, pl.String), orient="row")
+    return pl.LazyFrame([*rows, *more], schema=dict.fromkeys(REASON_MEANINGS, pl.String), orient="row")
 
 
 def all_series(
@@ -146,7 +148,10 @@ def write_readme(results: Results, out: Path) -> Path:
     ]
     for title, columns in series.items():
         lines += table(title, {name: SERIES_MEANINGS[name] for name in ("trial", *columns)})
-    lines += table("reasons: why a trial has no figure in a column of trials", REASON_MEANINGS)
+    lines += table(
+        "integrals: of whole runs, as liu2022 draws them", {"trial": SERIES_MEANINGS["trial"], **MEANINGS}
+    )
+    lines += table("reasons: why a trial has no figure in a column of trials or integrals", REASON_MEANINGS)
     path = out / "README.md"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path

@@ -10,7 +10,7 @@ from rldyno.export import export_results
 from rldyno.results import load_results
 from synthetic import Shape, write_results
 
-TABLES = ("trials", "episodes", "progress", "samples", "reasons")
+TABLES = ("trials", "episodes", "progress", "samples", "integrals", "reasons")
 
 
 def test_parquet_holds_every_row(tmp_path: Path) -> None:

@@ -6,8 +6,12 @@ import csv
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from rldyno.export import export_results
+from rldyno.integrals import MEANINGS
+from rldyno.report.content import gather
 from rldyno.report.series import read_series
 from rldyno.results import load_results
 from rldyno_rig import schema
@@ -21,7 +25,9 @@ def write_rows(path: Path, columns: tuple[str, ...], rows: list[dict[str, object
         writer.writerows(rows)
 
 
-def test_a_run_reckoned_by_hand(tmp_path: Path) -> None:
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A run of 60 steps that ended 4.7 s after its spawn."""
     home = write_results(tmp_path / "r", Shape(contestants=[NUMPY], algorithms=["dqn"], seeds=1))
     (trial,) = (home / "trials").iterdir()
     # Machine-wide readings once a second, a sample without them in between, the last sample at 4.5 s.
@@ -41,15 +47,58 @@ def test_a_run_reckoned_by_hand(tmp_path: Path) -> None:
     write_rows(trial / schema.EPISODES_FILE, schema.EPISODE_COLUMNS, episodes)
     outcome = json.loads((trial / schema.OUTCOME_FILE).read_text())
     outcome["result"]["steps"] = 60
+    outcome["wall_s"] = 4.7
     (trial / schema.OUTCOME_FILE).write_text(json.dumps(outcome))
+    return home
 
-    results = load_results(home)
-    (use,) = read_series(results, results.trials, window=20).use.iter_rows(named=True)
-    # Trapezia of 1 s each, then half a second at the last reading.
-    cpu = (20 + 40) / 2 + (40 + 60) / 2 + 60 + (60 + 20) / 2 + 20 / 2
-    memory = 50 + (50 + 52) / 2 + (52 + 54) / 2 + 54 + 54 / 2
-    assert use["cpu_integral"] == pytest.approx(cpu) == 190
-    assert use["memory_integral"] == pytest.approx(memory) == 235
+
+def check(use: dict[str, float]) -> None:
+    # Trapezia of 1 s each, then 0.7 s at the last reading.
+    cpu = (20 + 40) / 2 + (40 + 60) / 2 + 60 + (60 + 20) / 2 + 0.7 * 20
+    memory = 50 + (50 + 52) / 2 + (52 + 54) / 2 + 54 + 0.7 * 54
+    assert use["cpu_integral"] == pytest.approx(cpu) == pytest.approx(194)
+    assert use["memory_integral"] == pytest.approx(memory) == pytest.approx(245.8)
     assert use["cpu_per_step"] == pytest.approx(cpu / 60)
     assert use["memory_per_step"] == pytest.approx(memory / 60)
     assert use["return_integral"] == 60.0
+
+
+def test_a_run_reckoned_by_hand(home: Path) -> None:
+    results = load_results(home)
+    (use,) = read_series(results, results.trials, window=20).use.iter_rows(named=True)
+    check(use)
+    (shown,) = gather(results).tables["integrals"]
+    assert shown.columns[-1] == "Memory per step, % · s"
+    assert shown.rows == (("numpy:eager", "DQN on CartPole-v1", "60", "60.0", "194", "246", "3.23", "4.10"),)
+
+
+def test_export_has_them(home: Path) -> None:
+    export_results(home)
+    (row,) = pl.read_parquet(home / "export/integrals.parquet").iter_rows(named=True)
+    check(row)
+    said = pl.read_parquet(home / "export/reasons.parquet")
+    assert not set(said["column"]) & set(MEANINGS)
+
+
+def test_what_a_short_run_lacks_is_null_and_says_why(home: Path) -> None:
+    (trial,) = (home / "trials").iterdir()
+    second = 1_000_000_000
+    sample = {"time_ns": second // 2, "machine_memory_percent": 50, "rss_bytes": 1}
+    write_rows(trial / schema.SAMPLES_FILE, schema.SAMPLE_COLUMNS, [sample])
+    write_rows(trial / schema.EPISODES_FILE, schema.EPISODE_COLUMNS, [])
+    outcome = json.loads((trial / schema.OUTCOME_FILE).read_text())
+    (trial / schema.OUTCOME_FILE).write_text(json.dumps(outcome | {"wall_s": 0.6}))
+    export_results(home)
+    (row,) = pl.read_parquet(home / "export/integrals.parquet").iter_rows(named=True)
+    assert row.pop("trial") == trial.name
+    assert row.pop("memory_integral") == pytest.approx(30)
+    assert row.pop("memory_per_step") == pytest.approx(0.5)
+    assert set(row.values()) == {None}
+    said = pl.read_parquet(home / "export/reasons.parquet")
+    why = dict(said.filter(pl.col("column").is_in(list(MEANINGS))).select("column", "reason").iter_rows())
+    assert why.keys() == row.keys()
+    assert why["return_integral"] == "no episode ended"
+    assert "read once a second" in why["cpu_per_step"]
+    (shown,) = gather(load_results(home)).tables["integrals"]
+    assert shown.rows[0][2:-1] == ("60", "–", "–", "30.0", "–", "0.500")
+    assert shown.rows[0][-1] == f"no episode ended; {why['cpu_integral']}"

@@ -9,12 +9,13 @@ import pytest
 
 from rldyno.answers.table import compare
 from rldyno.errors import Problem
+from rldyno.integrals import integral
 from rldyno.report import charts, theme, write_report
 from rldyno.report.content import gather
 from rldyno.report.curves import Band, band, group_curves, quartiles, rate_band
 from rldyno.report.data import packed, unpacked
 from rldyno.report.page import flat, sentence_parts
-from rldyno.report.series import integral, running_mean, use_of
+from rldyno.report.series import running_mean, use_of
 from rldyno.report.write import embedded_json
 from rldyno.results import load_results
 from synthetic import ZOO, Contestant, Shape, write_results
@@ -70,6 +71,8 @@ def test_integrals_as_liu2022_draws_them() -> None:
     time_s, percent = np.array([1.0, 2, 3, 4, 5]), np.array([10.0, 10, nan, 30, nan])
     assert integral(time_s, percent) == pytest.approx(90.0)
     assert integral(time_s, np.full(5, nan)) is None
+    # The run outlives the last sample by half a second, in which the last reading still holds.
+    assert integral(time_s, percent, 5.5) == pytest.approx(105.0)
     nothing = np.full(5, nan)
     samples = {
         "time_ns": time_s * 1e9,
@@ -80,7 +83,7 @@ def test_integrals_as_liu2022_draws_them() -> None:
         "gpu_power_w": np.array([100.0, nan, 200, nan, nan]),
         "energy_joules": np.array([nan, 1000, 1200, nan, 1450]),
     }
-    use = use_of({"return": np.array([9.0, 11.0, nan])}, samples, steps=20)
+    use = use_of({"return": np.array([9.0, 11.0, nan])}, samples, run_s=None, steps=20)
     assert use["return_integral"] == 20.0
     assert use["cpu_per_step"] == pytest.approx(4.5)
     assert use["memory_integral"] == pytest.approx(100.0)

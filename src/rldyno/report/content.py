@@ -18,6 +18,7 @@ from rldyno.report import charts, measures
 from rldyno.report.curves import GroupCurves, group_curves
 from rldyno.report.data import group_data, noise_rows, overview_rows
 from rldyno.report.hardware import hardware_tables
+from rldyno.report.integrals import integrals_of_runs
 from rldyno.report.limits import distances_by_group, limits_table
 from rldyno.report.memory import STAGES, growth_table
 from rldyno.report.nets import nets_tables
@@ -84,6 +85,7 @@ def gather(results: Results) -> Content:
         tables={
             "seeds": seeds_tables(results),
             "memory": present(growth_table(groups)),
+            "integrals": present(integrals_of_runs(groups, [found.use for found in curves])),
             "hardware": hardware_tables(results, groups),
             "limits": present(limits_table(distances, groups)),
             "nets": nets_tables(results),

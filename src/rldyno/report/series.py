@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from rldyno import records
+from rldyno.integrals import MEANINGS, integrals
 from rldyno.results import Results
 from rldyno.stats.bootstrap import Floats
 from rldyno_rig import schema
@@ -36,11 +37,7 @@ GAUGES = {
 }
 USE_SCHEMA = {
     "trial": pl.String,
-    "return_integral": pl.Float64,
-    "cpu_integral": pl.Float64,
-    "memory_integral": pl.Float64,
-    "cpu_per_step": pl.Float64,
-    "memory_per_step": pl.Float64,
+    **dict.fromkeys(MEANINGS, pl.Float64),
     "memory_percent": pl.Float64,
     "gpu_percent": pl.Float64,
     "gpu_memory_mb": pl.Float64,
@@ -96,10 +93,10 @@ def read_series(results: Results, trials: pl.DataFrame, window: int) -> Series:
 
     episodes = read(schema.EPISODES_FILE, schema.EPISODE_COLUMNS, EPISODES)
     samples = read(schema.SAMPLES_FILE, schema.SAMPLE_COLUMNS, SAMPLES)
-    steps = trials["steps"].to_list()
+    lasted = trials.select("wall_s", "steps").iter_rows()
     use = [
-        {"trial": name, **use_of(played, seen, count)}
-        for name, played, seen, count in zip(names, episodes, samples, steps, strict=True)
+        {"trial": name, **use_of(played, seen, run_s, steps)}
+        for name, played, seen, (run_s, steps) in zip(names, episodes, samples, lasted, strict=True)
     ]
     return Series(
         learning=present(names, episodes, lambda columns: learning(columns, window)),
@@ -173,22 +170,14 @@ def gauges(columns: Columns) -> dict[str, tuple[Floats, Floats]]:
     return found
 
 
-def use_of(episodes: Columns, samples: Columns, steps: int | None) -> dict[str, float | None]:
-    """liu2022's integrals over the run, and the same per environment step; means for seong2024's figures.
-
-    Return is integrated over episodes, Σ Gᵢ; machine-wide CPU and memory percent over time, ∫ p dt in % · s.
-    """
-    time_s = samples["time_ns"] / 1e9
-    cpu = integral(time_s, samples["machine_cpu_percent"])
-    memory = integral(time_s, samples["machine_memory_percent"])
+def use_of(
+    episodes: Columns, samples: Columns, run_s: float | None, steps: int | None
+) -> dict[str, float | None]:
+    """liu2022's integrals over the run, and the same per environment step; means for seong2024's figures."""
     gpu_memory = mean(samples["gpu_memory_bytes"])
-    returns = episodes["return"][np.isfinite(episodes["return"])]
+    percent = samples["machine_cpu_percent"], samples["machine_memory_percent"]
     return {
-        "return_integral": float(returns.sum()) if len(returns) else None,
-        "cpu_integral": cpu,
-        "memory_integral": memory,
-        "cpu_per_step": cpu / steps if cpu is not None and steps else None,
-        "memory_per_step": memory / steps if memory is not None and steps else None,
+        **integrals(episodes["return"], samples["time_ns"] / 1e9, *percent, run_s, steps),
         "memory_percent": mean(samples["machine_memory_percent"]),
         "gpu_percent": mean(samples["gpu_percent"]),
         "gpu_memory_mb": gpu_memory / 1e6 if gpu_memory is not None else None,
@@ -201,16 +190,6 @@ def rise(counter: Floats) -> float | None:
     """Of a counter over the run."""
     known = counter[np.isfinite(counter)]
     return float(known[-1] - known[0]) if len(known) > 1 else None
-
-
-def integral(time_s: Floats, values: Floats) -> float | None:
-    """∫ values dt from 0 to the last time, trapezoidal; the ends hold the first and last value known."""
-    known = np.isfinite(values)
-    if not known.any():
-        return None
-    moments, heights = time_s[known], values[known]
-    between = (heights[1:] + heights[:-1]) @ np.diff(moments) / 2
-    return float(heights[0] * moments[0] + between + heights[-1] * (time_s[-1] - moments[-1]))
 
 
 def mean(values: Floats) -> float | None:
