@@ -42,6 +42,17 @@ def working_in(results: Results) -> Iterator[None]:
 
 
 def check_writable(root: Path) -> None:
+    check_free(root)
+    foreign = sorted(entry.name for entry in root.iterdir() if entry.name not in _OURS)
+    if foreign and not (root / records.MANIFEST_FILE).exists():
+        raise Problem(
+            f"{root} is not empty and holds no results of rldyno (it has {foreign[0]})",
+            fix="choose another directory with --out",
+        )
+
+
+def check_free(root: Path) -> None:
+    """Make the directory; a Problem where it cannot be written or its disk is full."""
     probe = root / f".write-test.{time.monotonic_ns()}"
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -58,12 +69,6 @@ def check_writable(root: Path) -> None:
         raise Problem(
             f"only {free / 1e6:.0f} MB are free in {root}, a run needs {MIN_FREE_BYTES / 1e6:.0f} MB",
             fix="free some space, or choose another directory with --out",
-        )
-    foreign = sorted(entry.name for entry in root.iterdir() if entry.name not in _OURS)
-    if foreign and not (root / records.MANIFEST_FILE).exists():
-        raise Problem(
-            f"{root} is not empty and holds no results of rldyno (it has {foreign[0]})",
-            fix="choose another directory with --out",
         )
 
 

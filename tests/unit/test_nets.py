@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import json
 import subprocess
@@ -22,7 +23,7 @@ from rldyno.nets.work import ACT, PAGEABLE, PINNED, RESIDENT, UPDATE, Asked, net
 from rldyno.toolchains.resolve import Interpreter
 
 FAKE_RIG = Path(__file__).parents[1] / "workers" / "fake_timer"
-FAKE = Interpreter("numpy", Path(sys.executable), "built", "3", {}, None)
+FAKE = Interpreter("numpy", Path(sys.executable), "built", "3", {"some": "1.0"}, None)
 MLP = net_named("mlp64")
 ACT_REQUEST = {"measure": ACT, "rows": 16, "data": PAGEABLE, "seconds": 0.01}
 
@@ -106,6 +107,8 @@ def test_rounds_figures_and_those_left_out(fake_workers: None, tmp_path: Path):
     record = measure.run(asked, tmp_path / "nets.json", lines.append)
     assert record["measurements"] == json.loads((tmp_path / "nets.json").read_text())["measurements"]
     assert record["complete"]
+    assert record["toolchains"] == {"numpy": {"python": "3", "versions": {"some": "1.0"}}}
+    assert [(one["net"], one["round"]) for one in record["disturbed"]] == [("mlp64", n) for n in (1, 2, 3)]
     assert {(gone["contestant"], gone["net"]) for gone in record["absent"]} == {
         ("missing:eager", None),
         ("numpy:broken", "mlp64"),
@@ -136,6 +139,63 @@ def test_an_interruption_keeps_the_finished_rounds(
     assert not record["complete"]
     assert all(len(one["rounds"]) == 1 for one in record["measurements"])
     assert any("Interrupted" in line for line in show.remarks(record))
+
+
+def test_nothing_to_measure_is_a_problem_that_leaves_nothing_behind(fake_workers: None, tmp_path: Path):
+    with pytest.raises(Problem, match="none of these contestants can be measured here") as found:
+        measure.run(ask("missing:eager"), tmp_path / "new" / "nets.json", lambda line: None)
+    assert found.value.fix == "rldyno setup missing"
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_directory_that_cannot_be_written_is_a_problem(fake_workers: None, tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Problem, match="cannot write to") as found:
+        measure.run(ask("numpy:fast"), tmp_path / "file" / "nets.json", lambda line: None)
+    assert found.value.fix == "choose another directory with --out"
+
+
+def test_versions_are_stored_once_not_with_every_worker():
+    said = {"facts": {}, "startup_ns": {}}
+    facts = measure.worker_facts(ask("numpy:eager"), "numpy:eager", MLP, FAKE, said)
+    assert "versions" not in facts
+
+
+def test_a_busy_machine_is_told_beside_the_figures():
+    record = record_of()
+    record["disturbed"] = [
+        {"net": "small", "round": number, "taken_percent": taken}
+        for number, taken in enumerate((2.0, 48.0, None))
+    ]
+    assert any("busy in 1 of 3 rounds: others used up to 48 %" in line for line in show.remarks(record))
+    record["disturbed"] = []
+    record["limits"] = {"device": "cpu", "cores": 1, "taken_percent": 30.0}
+    assert any(
+        "limits of cpu with 1 core: measured while others used 30 %" in o for o in show.remarks(record)
+    )
+
+
+def test_a_workers_own_cpu_time_is_not_taken_by_others():
+    worker = timer("fast")
+    try:
+        worker.ready()
+        used = worker.cpu_s()
+        assert used > 0
+    finally:
+        worker.close()
+    assert worker.cpu_s() == used, "one that died does not take its time back"
+
+
+def test_an_interruption_before_the_first_figure_leaves_no_record(
+    fake_workers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def interrupted(*rest: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measure, "one_round", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        measure.run(ask("numpy:fast"), tmp_path / "nets.json", lambda line: None)
+    assert not list(tmp_path.iterdir()), "the same command can be given again"
 
 
 def made(
@@ -258,12 +318,11 @@ def test_show_prints_and_writes_the_tables(tmp_path: Path):
     assert done.exit_code == 0, done.output
     assert "stooke2017" in done.output
     assert "Not proven here to compute the same: jax:jit" in done.output
-    assert (
-        (tmp_path / "nets.csv")
-        .read_text()
-        .splitlines()[2]
-        .startswith("mlp64,update,32,included,jax:jit,0.500")
-    )
+    small, mlp = csv.DictReader((tmp_path / "nets.csv").open())
+    assert (mlp["network"], mlp["call"], mlp["rows"], mlp["data"]) == ("mlp64", "update", "32", "pageable")
+    assert float(small["seconds"]) == pytest.approx(1e-3)
+    assert float(mlp["seconds"]) == pytest.approx(5e-7)
+    assert (mlp["rounds"], mlp["to_limit"], mlp["gpu_percent"]) == ("3", "", "")
     assert r"\toprule" in (tmp_path / "nets.tex").read_text()
     assert "| jax:jit | included | 4.00 |" in (tmp_path / "nets.md").read_text()
     assert (tmp_path / "stooke2017-small.csv").exists()
@@ -288,6 +347,10 @@ def test_what_a_network_is_made_of():
         (["--contestants", "trch:eager"], "did you mean 'torch:eager'"),
         (["--contestants", "torch:cudagraph"], "does not run on cpu"),
         (["--copies", "warp"], "--copies warp"),
+        (["--copies", "pinned,resident"], "on a CPU nothing is copied"),
+        (["--dtype", "tf32"], "a precision of GPUs"),
+        (["--nets", ","], "--nets ',' names nothing"),
+        (["--contestants", " "], "--contestants ' ' names nothing"),
     ],
 )
 def test_a_wrong_option_is_one_clear_problem(options: list[str], message: str):

@@ -97,7 +97,6 @@ def measure(
     path = directory / NETS_FILE
     if path.exists():
         raise Problem(f"{path} exists", fix="choose another directory with -o, or remove it")
-    directory.mkdir(parents=True, exist_ok=True)
 
     def say(line: str) -> None:
         console.print(line, markup=False, soft_wrap=True, style="dim")
@@ -141,30 +140,47 @@ def _asked(
     seconds: float,
 ) -> Asked:
     from rldyno.devices import check_device
+    from rldyno.errors import Problem
     from rldyno.nets.work import COPIES, PAGEABLE, Asked, net_named
     from rldyno.toolchains.contestants import chosen_contestants
     from rldyno_rig.hyper import LEARNERS
 
     check_device(device)
-    dtypes = ("float32", "float64") if device == "cpu" else ("float32", "float64", "tf32")
-    given = _listed(copies) if copies else list(COPIES) if device == "cuda" else [PAGEABLE]
+    if device == "cpu" and dtype == "tf32":
+        raise Problem(
+            "--dtype tf32: TensorFloat-32 is a precision of GPUs", fix="add --device cuda, or take float32"
+        )
+    given = [COPIES[0]] if device == "cpu" else list(COPIES)
+    if copies is not None:
+        given = [_one_of("--copies", where, COPIES) for where in _listed("--copies", copies)]
+    if device == "cpu" and PAGEABLE not in given:
+        raise Problem(
+            f"--copies {copies}: on a CPU nothing is copied to a device",
+            fix="leave it out, or add --device cuda",
+        )
+    names = [] if contestants == "all" else _listed("--contestants", contestants)
     return Asked(
-        contestants=tuple(chosen_contestants([] if contestants == "all" else _listed(contestants), device)),
-        nets=tuple(net_named(name) for name in _listed(networks)),
+        contestants=tuple(chosen_contestants(names, device)),
+        nets=tuple(net_named(name) for name in _listed("--nets", networks)),
         algorithm=_one_of("--algorithm", algorithm, LEARNERS),
         device=device,
         cores=cores,
-        dtype=_one_of("--dtype", dtype, dtypes),
+        dtype=_one_of("--dtype", dtype, ("float32", "float64", "tf32")),
         act_rows=_sizes("--batch-act", batch_act),
         update_rows=_sizes("--batch-train", batch_train),
-        copies=tuple(_one_of("--copies", where, COPIES) for where in given),
+        copies=tuple(given),
         rounds=rounds,
         seconds=seconds,
     )
 
 
-def _listed(text: str) -> list[str]:
-    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+def _listed(option: str, text: str) -> list[str]:
+    from rldyno.errors import Problem
+
+    parts = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not parts:
+        raise Problem(f"{option} {text!r} names nothing", fix=f"leave {option} out for its default")
+    return parts
 
 
 def _one_of(option: str, value: str, known: Iterable[str]) -> str:
@@ -180,7 +196,7 @@ def _sizes(option: str, text: str) -> tuple[int, ...]:
     from rldyno.errors import Problem
 
     try:
-        sizes = tuple(int(part) for part in _listed(text))
+        sizes = tuple(int(part) for part in _listed(option, text))
     except ValueError:
         sizes = ()
     if not sizes or min(sizes) < 1:

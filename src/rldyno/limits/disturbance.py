@@ -1,4 +1,7 @@
-"""Whether a limit was measured on a busy machine: then it is too low, and multiples of it look too good."""
+"""Whether something was measured on a busy machine.
+
+A limit that was is too low, and multiples of it look too good; times that were are too long.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rldyno.probe.tree import CpuTimes
 
@@ -17,10 +20,14 @@ BUSY_PERCENT = 10.0
 
 
 class Watch:
-    """`with Watch(cpus) as watch: …`, then `watch.taken_percent`."""
+    """`with Watch(cpus) as watch: …`, then `watch.taken_percent`.
 
-    def __init__(self, cpus: Sequence[int] | None) -> None:
+    `own_cpu_s`: seconds of CPU that what is measured has used so far.
+    """
+
+    def __init__(self, cpus: Sequence[int] | None, own_cpu_s: Callable[[], float] | None = None) -> None:
         self._cpus = None if cpus is None else tuple(cpus)
+        self._own_cpu_s = own_cpu_s or cpu_s_with_children
         self.taken_percent: float | None = None
         """Share of the time of these CPUs that others used or a hypervisor took; None if not told here."""
 
@@ -36,12 +43,15 @@ class Watch:
         self.taken_percent = None if foreign is None else foreign + (steal or 0.0)
 
     def _read(self) -> tuple[CpuTimes, float]:
-        """(times of the CPUs, seconds that this process and the children it waited for have used)."""
         from rldyno.probe.probe import open_machine
 
-        spent = os.times()
-        own = spent.user + spent.system + spent.children_user + spent.children_system
-        return open_machine().cpu_times(self._cpus), own
+        return open_machine().cpu_times(self._cpus), self._own_cpu_s()
+
+
+def cpu_s_with_children() -> float:
+    """Of this process and the children it waited for."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
 
 
 def quietest(*limits: Json) -> float | None:

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ import rldyno_rig
 from rldyno import records
 from rldyno.errors import Problem
 from rldyno.launch.cpus import available_cpus, place
+from rldyno.limits.disturbance import Watch
 from rldyno.limits.measure import limits_of
 from rldyno.machine import machine_facts
 from rldyno.manifest import git_revision
 from rldyno.nets.timer import Timer, TimerGone
 from rldyno.nets.utilisation import Meter, Utilisation, open_meter
 from rldyno.nets.work import Asked, Net, time_job
+from rldyno.preparation import check_free
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter, resolve
 from rldyno.trial import pin
@@ -46,6 +49,11 @@ def run(
     meter, no_meter = open_meter(asked.device)
     record = new_record(asked, cpus, no_meter)
     interpreters = find_interpreters(asked, overrides, record, say)
+    record["toolchains"] = {
+        framework: {"python": interpreter.python, "versions": interpreter.versions}
+        for framework, interpreter in interpreters.items()
+    }
+    check_free(path.parent)
     if verify:
         prove(asked, interpreters, say)
     record["limits"] = machine_limits(asked, overrides, say)
@@ -60,12 +68,17 @@ def run(
                     if not timers:
                         break
                     say(f"{net.name}: round {number} of {asked.rounds}: {', '.join(timers)}")
-                    one_round(number, asked, net, timers, meter, shuffle, record, say)
+                    with Watch(cpus, partial(cpu_s_of, tuple(timers.values()))) as watch:
+                        one_round(number, asked, net, timers, meter, shuffle, record, say)
+                    record["disturbed"].append(
+                        {"net": net.name, "round": number, "taken_percent": watch.taken_percent}
+                    )
                     records.write_json(path, record)
         record["complete"] = True
     finally:
         pin(available)
-        records.write_json(path, record)
+        if record["complete"] or record["measurements"]:
+            records.write_json(path, record)
     return record
 
 
@@ -82,8 +95,10 @@ def new_record(asked: Asked, cpus: Sequence[int] | None, no_meter: str | None) -
         "machine": machine_facts(),
         "gpu_percent_reason": no_meter,
         "limits": None,
+        "toolchains": {},
         "workers": [],
         "absent": [],
+        "disturbed": [],
         "measurements": [],
     }
 
@@ -93,14 +108,22 @@ def find_interpreters(
 ) -> dict[str, Interpreter]:
     """Framework → interpreter, of those that are installed; the contestants of the others are left out."""
     found: dict[str, Interpreter] = {}
+    missing: list[Problem] = []
     for framework in dict.fromkeys(name.partition(":")[0] for name in asked.contestants):
         try:
             found[framework] = resolve(framework, overrides)
         except Problem as problem:
+            missing.append(problem)
             why = f"{problem.message} (fix: {problem.fix})"
             for contestant in asked.contestants:
                 if contestant.partition(":")[0] == framework:
                     leave_out(record, contestant, None, why, say)
+    if not found:
+        raise Problem(
+            "none of these contestants can be measured here",
+            fix=missing[0].fix if len(missing) == 1 else "rldyno setup",
+            code=1,
+        )
     return found
 
 
@@ -177,20 +200,22 @@ def start(
 
 
 def worker_facts(asked: Asked, contestant: str, net: Net, interpreter: Interpreter, said: Json) -> Json:
-    """What a reader must know to judge the worker's figures."""
+    """What a reader must know to judge the worker's figures, beside its toolchain."""
     backend = toolchain(contestant.partition(":")[0]).backend
     file = Path(rldyno_rig.__file__).parent / "backends" / f"{backend}.py"
     return {
         "contestant": contestant,
         "net": net.name,
-        "python": interpreter.python,
-        "versions": interpreter.versions,
         **identity.hashes(str(file)),
         "certificate": certificate_state(asked, contestant, net, interpreter),
         "facts": said.get("facts"),
         "startup_ns": said.get("startup_ns"),
         "started_together": asked.cores,
     }
+
+
+def cpu_s_of(timers: Sequence[Timer]) -> float:
+    return sum(timer.cpu_s() for timer in timers)
 
 
 def certificate_state(asked: Asked, contestant: str, net: Net, interpreter: Interpreter) -> str:

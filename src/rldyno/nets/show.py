@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rldyno import records
 from rldyno.errors import Problem
-from rldyno.limits.disturbance import warnings
+from rldyno.limits.disturbance import is_busy, warnings
 from rldyno.nets import tables
 from rldyno.nets.figures import figures
 from rldyno.nets.record import read_record
@@ -46,7 +46,7 @@ def show(directory: Path, console: Console) -> None:
     for suffix, typeset in (("md", markdown), ("tex", latex)):
         text = "\n".join(typeset(table) for table in written)
         records.write_atomically(directory / f"nets.{suffix}", text)
-    for table in written:
+    for table in (*ours_beside_paper, tables.data_table(found)):
         records.write_atomically(directory / f"{table.name}.csv", comma_separated(table))
 
 
@@ -67,6 +67,7 @@ def remarks(record: Json) -> list[str]:
         lines.append(f"GPU utilisation was not measured: {record['gpu_percent_reason']}")
     elif record["asked"]["device"] != "cpu" and record["asked"]["seconds"] < SHORTEST_S:
         lines.append(f"GPU utilisation is a mean over a second: give --seconds {SHORTEST_S:g} or more.")
+    lines += busy_rounds(record)
     lines += [
         f"{line}. When the machine is quiet, a new measurement measures them again"
         for line in warnings([record["limits"]] if record["limits"] else [])
@@ -74,6 +75,18 @@ def remarks(record: Json) -> list[str]:
     if not record["complete"]:
         lines.append("Interrupted: these are the rounds that were finished.")
     return lines
+
+
+def busy_rounds(record: Json) -> list[str]:
+    """Whether others worked on the CPUs that were measured. Older records do not tell."""
+    rounds = record.get("disturbed") or []
+    busy = [one["taken_percent"] for one in rounds if is_busy(one)]
+    if not busy:
+        return []
+    return [
+        f"The machine was busy in {len(busy)} of {len(rounds)} rounds: others used up to {max(busy):.0f} % "
+        "of these CPUs. Times may be too long, ratios less so; measure again when it is quiet."
+    ]
 
 
 def print_table(table: Table, console: Console) -> None:

@@ -101,6 +101,45 @@ def call_table(record: Json, found: Sequence[Figure], name: str = "nets") -> Tab
     )
 
 
+def data_table(found: Sequence[Figure], name: str = "nets") -> Table:
+    """The same for programs: plain numbers in seconds, empty where nothing was measured."""
+
+    def row(figure: Figure) -> dict[str, object]:
+        low, high = figure.spread or (None, None)
+        return {
+            "network": figure.kind.net,
+            "call": figure.kind.measure,
+            "rows": figure.kind.rows,
+            "data": figure.kind.data,
+            "contestant": figure.contestant,
+            "rounds": figure.seconds.n,
+            "seconds": figure.seconds.point,
+            "seconds_low": figure.seconds.low,
+            "seconds_high": figure.seconds.high,
+            "seconds_p10": low,
+            "seconds_p90": high,
+            "to_fastest": figure.ratio.point,
+            "to_fastest_low": figure.ratio.low,
+            "to_fastest_high": figure.ratio.high,
+            "floor_seconds": None if figure.floor is None else figure.floor.seconds,
+            "floor_bound": None if figure.floor is None else figure.floor.bound,
+            "to_limit": figure.multiple,
+            "gpu_percent": figure.gpu_percent,
+        }
+
+    rows = [row(figure) for figure in found]
+    return Table(
+        name=name,
+        title="every kind of call",
+        columns=tuple(rows[0]) if rows else (),
+        rows=tuple(tuple(plain(value) for value in one.values()) for one in rows),
+    )
+
+
+def plain(value: object) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
 def judged(figure: Figure) -> tuple[str, str, str]:
     """Ratio to the fastest, multiple of the limit, GPU utilisation."""
     bounds = span(figure.ratio)

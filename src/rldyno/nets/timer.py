@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -12,6 +13,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 import rldyno_rig
 from rldyno.launch.children import die_with_parent, kill_all
@@ -45,6 +48,7 @@ class Timer:
         (home / JOB_FILE).write_text(json.dumps(job), encoding="utf-8")
         self._log = home / "log"
         self._buffer = b""
+        self._cpu_s = 0.0
         isolation = ["-I"] if interpreter.isolated else []
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -74,6 +78,12 @@ class Timer:
         except OSError:
             raise self._gone() from None
         return self._read(request["seconds"] + ANSWER_SLACK_S)
+
+    def cpu_s(self) -> float:
+        """What it and the children it waited for have used; after its end, what they had when last asked."""
+        with contextlib.suppress(psutil.Error):
+            self._cpu_s = sum(psutil.Process(self._process.pid).cpu_times()[:4])
+        return self._cpu_s
 
     def close(self) -> None:
         kill_all(self._process.pid, [self._process.pid])
