@@ -201,7 +201,7 @@ def holds(records, mebibytes="100"):
     block = bytearray(int(mebibytes) * 2**20)
     for page in range(0, len(block), 4096):
         block[page] = 1
-    good(records, "0.6")
+    good(records, "2.6")
     del block
     good(records, "0.2")
 
@@ -217,6 +217,25 @@ def spawns(records, seconds="0.5"):
         child.wait()
         records.tick()
     good(records)
+
+
+def shelters(records, mebibytes="100"):
+    """Two children that hold this much each."""
+    source = f"import time\nblock = b'x' * ({mebibytes} * 2**20)\ntime.sleep(2.6)"
+    children = [subprocess.Popen([sys.executable, "-I", "-S", "-c", source]) for _ in range(2)]
+    for child in children:
+        child.wait()
+    good(records, "0.1")
+
+
+def relays(records, children="12"):
+    """Children that come and go, each after the one before; notes what the kernel says that all used."""
+    source = "import time\nwhile time.process_time() < 0.15: pass"
+    for _ in range(int(children)):
+        subprocess.run([sys.executable, "-I", "-S", "-c", source], check=True)
+        records.tick()
+    records.result()
+    (records.directory / "used.json").write_text(json.dumps(sum(os.times()[:4])))
 
 
 def naps(records, count="1000"):
