@@ -443,19 +443,24 @@ def test_start_up_counts_neither_for_means_nor_for_clocks() -> None:
     assert block["throttle"] == {"power limit": 1.0}, "being idle slows nothing down"
 
 
-def test_a_training_of_half_a_second_has_a_utilisation() -> None:
+def test_utilisation_and_power_count_once_they_speak_of_the_training_alone() -> None:
+    """Of a training from 1 to 2.5 s: NVML's figures are means over up to a second."""
     gpu = FakeGpu()
     reader = opened(FakeNvml(gpu))
     reader._fast_interval_ns = 0
-    for sample in range(40):  # 2 s at 20 Hz
-        gpu.percent = 80 if 20 <= sample < 30 else 3
+    for sample in range(60):  # 3 s at 20 Hz
+        gpu.percent = 80 if 40 <= sample < 50 else 3
+        gpu.clocks["sm"] = 1500 if 20 <= sample < 50 else 300
         reader.read(sample * SECOND // 20, [1], slow=sample % 20 == 0)
-    training = training_span({"train_start_ns": SECOND + 1, "train_ns": SECOND // 2})
-    block = gpu_figures(Hardware(CpuCounter(), reader, None), training)
+    hardware = Hardware(CpuCounter(), reader, None)
+    block = gpu_figures(hardware, training_span({"train_start_ns": SECOND, "train_ns": 3 * SECOND // 2}))
     assert block is not None
-    assert (block["utilisation_percent"], block["power_mean_w"]) == (80.0, 100.0)
-    assert block["sm_clock_min_mhz"] is None
-    assert block["reasons"]["sm_clock_min_mhz"] == "no reading fell into the training"
+    assert (block["utilisation_percent"], block["power_mean_w"], block["sm_clock_min_mhz"]) == (80, 100, 1500)
+    short = gpu_figures(hardware, training_span({"train_start_ns": SECOND + 1, "train_ns": SECOND // 2}))
+    assert short is not None
+    for name in ("utilisation_percent", "power_mean_w", "sm_clock_min_mhz"):
+        assert short[name] is None, "nobody knows: it is not zero"
+        assert "too short" in short["reasons"][name]
 
 
 def test_throttle_words() -> None:

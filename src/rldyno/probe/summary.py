@@ -28,7 +28,7 @@ OVERSUBSCRIBED_SHARE = 0.1
 """Share of such seconds above which the outcome warns."""
 
 _BRIEF = "training was too short for two readings, which are a second apart"
-_UNREAD = "no reading fell into the training"
+_UNREAD = "no reading speaks of the training alone: it was too short"
 UNKNOWN = "not known"
 
 
@@ -193,19 +193,23 @@ def _device_figures(
     joules: tuple[float | None, str | None],
     span: Span,
 ) -> Figures:
-    """Of one GPU or of all together. Means, clocks and slow-downs are of the training, peaks of the trial."""
+    """Of one GPU or of all together. Means, clocks and slow-downs are of the training, peaks of the trial.
+
+    NVML's utilisation and power are themselves means over up to a second.
+    """
 
     def why(*calls: str) -> str:
         return next((reasons[call] for call in calls for reasons in said if call in reasons), _UNREAD)
 
+    settled = _spoken_of(span)
     power, used, reserved = (tracks[f"gpu_{name}"] for name in _WHOLE_TRIAL)
     sm, memory = tracks["gpu_sm_clock_mhz"], tracks["gpu_memory_clock_mhz"]
     readings = tracks["gpu_throttle"]
     return {
-        "utilisation_percent": (tracks["gpu_percent"].mean(span), why("percent")),
+        "utilisation_percent": (tracks["gpu_percent"].mean(settled), why("percent")),
         "memory_used_peak_bytes": (_whole(used.highest()), why("memory")),
         "memory_reserved_bytes": (_whole(reserved.highest()), why("memory_reserved", "memory")),
-        "power_mean_w": (power.mean(span), why("power_w")),
+        "power_mean_w": (power.mean(settled), why("power_w")),
         "power_peak_w": (power.highest(), why("power_w")),
         "energy_joules": joules,
         "sm_clock_mean_mhz": (sm.mean(span), why("sm_clock_mhz")),
