@@ -86,6 +86,11 @@ def test_allocators_are_the_same_for_all() -> None:
         assert chain.worker_variables(1).items() >= ALLOCATOR_VARIABLES.items()
 
 
+def test_workers_count_gpus_as_the_probe_does() -> None:
+    for chain in catalogue().values():
+        assert chain.worker_variables(1)["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID", "NVML counts along the bus"
+
+
 def test_no_framework_reserves_gpu_memory_that_it_does_not_use() -> None:
     """torch's caching allocator grows as it is used; the others have to be told."""
     told = {

@@ -130,8 +130,8 @@ def throttle_words(mask: int) -> list[str]:
 def visible_devices(nvml: Any, variables: Mapping[str, str]) -> list[tuple[int, Any]]:
     """(number among all, handle) of the GPUs that a process with these variables can use, in its order.
 
-    Numbers count in the order of the bus, which is CUDA's too if all GPUs are alike or CUDA_DEVICE_ORDER says
-    so. As in CUDA, the list ends at the first entry that is no GPU.
+    Numbers count along the bus, as workers are told to do too. As in CUDA, the list ends at the first entry
+    that is no GPU.
     """
     handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
     chosen = variables.get("CUDA_VISIBLE_DEVICES")

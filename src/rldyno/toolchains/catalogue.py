@@ -31,6 +31,8 @@ ALLOCATOR_VARIABLES = {
     "MALLOC_MMAP_THRESHOLD_": str(2**30),
     "MALLOC_TRIM_THRESHOLD_": str(2**32),
 }
+# CUDA counts from the fastest GPU on, NVML along the bus: worker and probe must mean the same one.
+GPU_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
 Device = Literal["cpu", "cuda"]
@@ -141,7 +143,8 @@ class Toolchain(_Table):
 
     def worker_variables(self, cores: int) -> dict[str, str]:
         """The environment variables of a worker that may use this many cores."""
-        return ALLOCATOR_VARIABLES | self.variables | dict.fromkeys(self.thread_variables, str(cores))
+        threads = dict.fromkeys(self.thread_variables, str(cores))
+        return ALLOCATOR_VARIABLES | GPU_ORDER | self.variables | threads
 
 
 def catalogue() -> dict[str, Toolchain]:
