@@ -68,7 +68,7 @@ def test_a_run_reckoned_by_hand(home: Path) -> None:
     (use,) = read_series(results, results.trials, window=20).use.iter_rows(named=True)
     check(use)
     (shown,) = gather(results).tables["integrals"]
-    assert shown.columns[-1] == "Memory per step, % · s"
+    assert shown.columns[-1] == "Memory, % · s / step"
     assert shown.rows == (("numpy:eager", "DQN on CartPole-v1", "60", "60.0", "194", "246", "3.23", "4.10"),)
 
 

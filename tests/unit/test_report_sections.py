@@ -19,6 +19,7 @@ from rldyno.report.verdicts import task_advice
 from rldyno.report.write import render
 from rldyno.results import load_results
 from rldyno.typeset import Table
+from rldyno_rig import schema
 from synthetic import COMPILE, NUMPY, TORCH, ZOO, Contestant, Shape, write_results
 
 JAX = ZOO[3]
@@ -63,6 +64,29 @@ def test_who_overtakes_whom(tmp_path: Path) -> None:
     assert first(steps) == pytest.approx(14.2 / (1 / 3100 - 1 / 3900), rel=0.5)
     assert first(updates) == pytest.approx(first(steps) / 4, rel=0.02)
     assert "–" in steps
+
+
+def test_what_a_step_costs_in_each_phase_as_training_goes_on(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", small())
+    for path in root.glob("trials/torch-*/progress.csv"):
+        eager = "torch-eager" in path.parent.name
+        # 10 µs of update per step up to step 2,000, then 30 µs; 5 µs of everything else but read.
+        rows = [(1000, 10_000), (2000, 20_000), (3000, 50_000), (4000, 80_000)][: 4 if eager else 2]
+        lines = [",".join(schema.PROGRESS_COLUMNS)]
+        for step, update_us in rows:
+            spent = dict.fromkeys(schema.PHASES, 5 * step * 1000)
+            spent |= {"update": update_us * 1000, "read": 1000}
+            lines.append(",".join(map(str, [step * 50_000, step, 1, step // 4, 20.0, 0.5, *spent.values()])))
+        path.write_text("\n".join(lines) + "\n")
+    content = gather(load_results(root))
+    drawn = content.comparisons[0].charts
+    assert "phase-read" not in drawn
+    bands = drawn["phase-update"]["bands"]
+    assert "torch:compile" not in bands
+    assert bands["torch:eager"]["x"] == [500, 1500, 2500, 3500]
+    assert bands["torch:eager"]["y"] == [10, 10, 30, 30]
+    assert drawn["phase-act"]["bands"]["torch:eager"]["high"] == [5, 5, 5, 5]
+    assert 'data-chart="phase-update"' in write_report(root).read_text()
 
 
 def test_memory_by_stage_adds_up_to_the_peak(tmp_path: Path) -> None:

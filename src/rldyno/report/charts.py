@@ -196,6 +196,11 @@ def phases(theme: Theme) -> Chart:
     )
 
 
+def phase_against_steps(theme: Theme, phase: str) -> Chart:
+    layers = band_layers(theme, "environment steps", "µs per step", zero=True)
+    return finished(alt.layer(*layers), theme, f"Time in {phase}")
+
+
 def memory_split(theme: Theme, stages: Sequence[str]) -> Chart:
     return stacked(theme, stages, "mb", "resident memory, MB", "~s", "Memory, by the stage that takes it")
 

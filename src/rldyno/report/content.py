@@ -15,18 +15,20 @@ from rldyno.answers.groups import METRICS, Group
 from rldyno.answers.limits import Distance
 from rldyno.answers.table import compare
 from rldyno.report import charts, measures
-from rldyno.report.curves import GroupCurves, group_curves
+from rldyno.report.curves import Band, GroupCurves, group_curves
 from rldyno.report.data import group_data, noise_rows, overview_rows
 from rldyno.report.hardware import hardware_tables
 from rldyno.report.integrals import integrals_of_runs
 from rldyno.report.limits import distances_by_group, limits_table
 from rldyno.report.memory import STAGES, growth_table
 from rldyno.report.nets import nets_tables
+from rldyno.report.phases import phase_bands
 from rldyno.report.seeds import seeds_tables
 from rldyno.report.theme import Chart, Style, Theme, styles_of
 from rldyno.report.usability import usability_tables
 from rldyno.results import Results
 from rldyno.typeset import Table
+from rldyno_rig import schema
 
 Json = dict[str, Any]
 Definition = Callable[[Theme], Chart]
@@ -70,6 +72,8 @@ def gather(results: Results) -> Content:
     points = curve_points(groups)
     curves = [group_curves(results, group, points) for group in groups]
     summaries = [measures.summary(group, found.use) for group, found in zip(groups, curves, strict=True)]
+    damaged = [note for found in curves for note in found.damaged]
+    phases = [phase_bands(results, group, points, damaged) for group in groups]
     distances = distances_by_group(results, groups)
     definitions = group_definitions(groups)
     axes = axis_scopes(groups, summaries, definitions)
@@ -77,7 +81,7 @@ def gather(results: Results) -> Content:
         results=results,
         groups=groups,
         styles=styles_of(results.trials.filter(pl.col("status") == "done")["contestant"].to_list()),
-        comparisons=comparison_scopes(groups, curves, distances),
+        comparisons=comparison_scopes(groups, curves, phases, distances),
         tasks=task_scopes(groups, summaries),
         axes=axes,
         run=run_scope(results, groups),
@@ -91,7 +95,7 @@ def gather(results: Results) -> Content:
             "nets": nets_tables(results),
             "usability": usability_tables(results),
         },
-        damaged=tuple(note for found in curves for note in found.damaged),
+        damaged=tuple(damaged),
     )
 
 
@@ -119,11 +123,14 @@ def natural_order(group: Group) -> list[tuple[bool, float, str]]:
 
 
 def comparison_scopes(
-    groups: Sequence[Group], curves: Sequence[GroupCurves], distances: Mapping[str, Sequence[Distance]]
+    groups: Sequence[Group],
+    curves: Sequence[GroupCurves],
+    phases: Sequence[Mapping[str, Sequence[Band]]],
+    distances: Mapping[str, Sequence[Distance]],
 ) -> tuple[Scope, ...]:
     return tuple(
-        Scope(f"group-{index}", group.label, group_data(group, found, distances.get(group.label, ())))
-        for index, (group, found) in enumerate(zip(groups, curves, strict=True))
+        Scope(f"group-{index}", group.label, group_data(group, found, costs, distances.get(group.label, ())))
+        for index, (group, found, costs) in enumerate(zip(groups, curves, phases, strict=True))
     )
 
 
@@ -174,6 +181,7 @@ def group_definitions(groups: Sequence[Group]) -> dict[str, Definition]:
         "distance": charts.distance,
         "overview": charts.overview,
         "phases": charts.phases,
+        **{f"phase-{phase}": partial(charts.phase_against_steps, phase=phase) for phase in schema.PHASES},
         "startup": charts.startup,
         "break-even": charts.break_even,
         "noise": charts.noise,
@@ -192,7 +200,7 @@ def group_definitions(groups: Sequence[Group]) -> dict[str, Definition]:
 
 
 def curve_points(groups: Sequence[Group]) -> int:
-    curves = 8 * sum(len(group.rows) for group in groups)
+    curves = (8 + len(schema.PHASES)) * sum(len(group.rows) for group in groups)
     return max(20, min(100, POINT_BUDGET // max(1, curves)))
 
 

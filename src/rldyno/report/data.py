@@ -26,7 +26,12 @@ Json = dict[str, Any]
 NOISE_POINTS = 1500
 
 
-def group_data(group: Group, curves: GroupCurves, distances: Sequence[Distance]) -> dict[str, Json]:
+def group_data(
+    group: Group,
+    curves: GroupCurves,
+    phases: Mapping[str, Sequence[Band]],
+    distances: Sequence[Distance],
+) -> dict[str, Json]:
     """Data of every chart of a group that has any, by the chart's name."""
     data = {
         f"answer-{group.primary.name}": {"rows": answer_rows(group)},
@@ -41,6 +46,7 @@ def group_data(group: Group, curves: GroupCurves, distances: Sequence[Distance])
         "power": packed(curves.power),
         "distance": {"rows": distance_rows(distances)},
         "phases": {"rows": phase_rows(group)},
+        **{f"phase-{phase}": packed(bands) for phase, bands in phases.items()},
         "startup": {"rows": startup_rows(group)},
         "break-even": {"rows": run_length_rows(group)},
     }

@@ -13,11 +13,11 @@ from rldyno.integrals import MEANINGS, missing
 from rldyno.typeset import Table
 
 TITLES = {
-    "return_integral": "Return, sum over episodes",
+    "return_integral": "Return",
     "cpu_integral": "CPU, % · s",
     "memory_integral": "Memory, % · s",
-    "cpu_per_step": "CPU per step, % · s",
-    "memory_per_step": "Memory per step, % · s",
+    "cpu_per_step": "CPU, % · s / step",
+    "memory_per_step": "Memory, % · s / step",
 }
 
 

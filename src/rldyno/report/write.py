@@ -25,6 +25,7 @@ from rldyno.report.seeds import seeds_words
 from rldyno.report.theme import PART_COLOURS, html_theme
 from rldyno.results import Results, load_results
 from rldyno.typeset import is_figure
+from rldyno_rig import schema
 
 TEMPLATE = Path(__file__).parent / "template"
 # Beyond this many groups a group's charts are folded away until they are asked for.
@@ -105,6 +106,7 @@ def render(results: Results) -> str:
             facts={contestant: page.flat(shown_facts(facts)) for contestant, facts in results.facts.items()},
             noise=noise(results),
             low_limits=low_limits(results),
+            phase_charts=[f"phase-{phase}" for phase in schema.PHASES],
             table_rows=TABLE_ROWS,
             study=results.study,
             seeds=seeds_words(results),
