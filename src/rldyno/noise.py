@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -68,6 +68,29 @@ def noise_figures(before: Surroundings, cpu_times: tuple[CpuTimes, CpuTimes] | N
     }
 
 
+def judged_by(noise: Json, quickest: Mapping[str, int]) -> Json:
+    """`noise` of an outcome as it looks now: a later trial may have shown that the machine was slow in this.
+
+    `quickest` is what `quickest_calibrations` says.
+    """
+    best, median = quickest.get(str(noise.get("host"))), noise.get("calibration_ns")
+    if not best or not median or noise.get("score") is None:
+        return noise
+    known = noise.get("calibration_slowdown") or 0.0
+    slowdown = max(known, median / best - 1.0)
+    reasons = {name: why for name, why in noise.get("reasons", {}).items() if name != "calibration_slowdown"}
+    score = noise["score"] + slowdown - known
+    return {**noise, "calibration_slowdown": slowdown, "score": score, "reasons": reasons}
+
+
+def quickest_calibrations(root: Path) -> dict[str, int]:
+    """Of a results directory, by machine; empty where none were kept."""
+    with contextlib.suppress(Problem):
+        kept = records.read_json(root / CALIBRATIONS_FILE)
+        return {host: ns for host, ns in kept.items() if isinstance(ns, int) and ns > 0}
+    return {}
+
+
 def taken_by_others(
     cpu_times: tuple[CpuTimes, CpuTimes] | None, cpu_s: float
 ) -> tuple[float | None, float | None]:
@@ -89,9 +112,9 @@ def best_calibration(trial_dir: Path, host: str) -> int | None:
 
     The results directory keeps it, or a run of n trials would read n² outcomes.
     """
-    kept = _kept(trial_dir).get(host)
+    kept = quickest_calibrations(trial_dir.parent.parent).get(host)
     if kept is not None:
-        return int(kept)
+        return kept
     others = trial_dir.parent.glob(f"*/{OUTCOME_FILE}")
     own = trial_dir.glob(f"{ATTEMPTS}/*/{OUTCOME_FILE}")
     return min(_calibrations([*others, *own], host), default=None)
@@ -99,17 +122,10 @@ def best_calibration(trial_dir: Path, host: str) -> int | None:
 
 def keep_calibration(trial_dir: Path, host: str, median_ns: int) -> None:
     """Of trials that run side by side one may overwrite the other's: the next quick one mends it."""
-    kept = _kept(trial_dir)
     home = trial_dir.parent.parent
+    kept = quickest_calibrations(home)
     if (home / records.MANIFEST_FILE).exists() and median_ns < kept.get(host, median_ns + 1):
         records.write_json(home / CALIBRATIONS_FILE, {**kept, host: median_ns})
-
-
-def _kept(trial_dir: Path) -> Json:
-    try:
-        return records.read_json(trial_dir.parent.parent / CALIBRATIONS_FILE)
-    except Problem:
-        return {}
 
 
 def _calibrations(paths: Sequence[Path], host: str) -> Iterator[int]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rldyno import records
 from rldyno.errors import Problem
+from rldyno.noise import judged_by, quickest_calibrations
 from rldyno.records import ATTEMPTS, DONE, Json
 from rldyno_rig.schema import OUTCOME_FILE, TRIAL_FILE
 
@@ -90,19 +91,20 @@ def restore(trial_dir: Path, attempt: int) -> None:
 
 
 def read_attempts(trial_dir: Path) -> Attempts:
+    quickest = quickest_calibrations(trial_dir.parent.parent)
     aside = {}
     for path in trial_dir.glob(f"{ATTEMPTS}/*/{OUTCOME_FILE}"):
-        score = _score(path)
+        score = _score(path, quickest)
         if score is not None and path.parent.name.isdigit():
             aside[int(path.parent.name)] = score
-    return Attempts(_score(trial_dir / OUTCOME_FILE), aside)
+    return Attempts(_score(trial_dir / OUTCOME_FILE, quickest), aside)
 
 
-def _score(path: Path) -> float | None:
+def _score(path: Path, quickest: Mapping[str, int]) -> float | None:
     with contextlib.suppress(Problem):
         outcome = records.read_json(path)
         if outcome.get("status") == DONE:
-            score = (outcome.get("noise") or {}).get("score")
+            score = judged_by(outcome.get("noise") or {}, quickest).get("score")
             return None if score is None else float(score)
     return None
 

@@ -17,6 +17,7 @@ from rldyno.errors import Problem
 from rldyno.limits.trials import MachineLimits
 from rldyno.measured_columns import MEASURED_COLUMNS, measured_row
 from rldyno.missing import missing_reasons
+from rldyno.noise import judged_by, quickest_calibrations
 from rldyno.records import Json
 from rldyno_rig import schema
 
@@ -195,6 +196,7 @@ def load_results(directory: Path) -> Results:
         by_key[certificate.key].append(certificate)
 
     limits = MachineLimits(manifest.get("limits"))
+    quickest = quickest_calibrations(directory)
     rows: list[Json] = []
     hypers: list[Json] = []
     facts_of: dict[str, Json] = {}
@@ -208,7 +210,7 @@ def load_results(directory: Path) -> Results:
         if asked is None:
             continue
         facts = read(home / schema.FACTS_FILE)
-        outcome = read(home / schema.OUTCOME_FILE)
+        outcome = with_noise_judged(read(home / schema.OUTCOME_FILE), quickest)
         row = trial_row(trial, asked, outcome)
         row |= limits.figures(asked, facts, row)
         if outcome is not None:
@@ -248,6 +250,13 @@ def load_results(directory: Path) -> Results:
         pending=tuple(trial for trial in planned if trial not in ended),
         unreadable=tuple(unreadable),
     )
+
+
+def with_noise_judged(outcome: Json | None, quickest: Mapping[str, int]) -> Json | None:
+    """Its noise by what all trials of the directory tell, not only those before it."""
+    if outcome is None or not outcome.get("noise"):
+        return outcome
+    return {**outcome, "noise": judged_by(outcome["noise"], quickest)}
 
 
 def trial_row(trial: str, asked: Json, outcome: Json | None) -> Json:

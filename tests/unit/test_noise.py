@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from rldyno.machine import Calibration
-from rldyno.noise import Surroundings, best_calibration, frequency_mhz, keep_calibration, noise_figures
+from rldyno.noise import (
+    Surroundings,
+    best_calibration,
+    frequency_mhz,
+    judged_by,
+    keep_calibration,
+    noise_figures,
+    quickest_calibrations,
+)
 from rldyno.probe.tree import CpuTimes
 
 QUIET = Surroundings("here", Calibration(1_000, 0.0), 1_000, 2_500.0)
@@ -89,3 +97,23 @@ def test_frequency_of_the_workers_cpus(tmp_path: Path) -> None:
     assert frequency_mhz((1, 2), tmp_path) == 2_500.0
     assert frequency_mhz(None, tmp_path) == 2_000.0
     assert frequency_mhz((7,), tmp_path) is None
+
+
+def test_a_first_trial_on_a_slow_machine_is_judged_by_the_quickest_of_all():
+    before = Surroundings("here", Calibration(3_000_000, 0.02), None, None)
+    noise = noise_figures(before, None, 0.0)
+    assert (noise["calibration_slowdown"], noise["score"]) == (None, 0.02)
+    judged = judged_by(noise, {"here": 2_000_000})
+    assert (judged["calibration_slowdown"], judged["score"]) == pytest.approx((0.5, 0.52))
+    assert "calibration_slowdown" not in judged["reasons"]
+    assert judged_by(judged, {"here": 2_000_000}) == judged
+    assert judged_by(noise, {"there": 1}) == noise
+    assert judged_by({}, {"here": 1}) == {}
+
+
+def test_a_damaged_file_of_calibrations_judges_nobody(tmp_path: Path):
+    assert quickest_calibrations(tmp_path) == {}
+    (tmp_path / "calibrations.json").write_text('{"here": null, "there": 5}')
+    assert quickest_calibrations(tmp_path) == {"there": 5}
+    (tmp_path / "calibrations.json").write_text("{")
+    assert quickest_calibrations(tmp_path) == {}

@@ -121,3 +121,27 @@ def test_an_interrupted_repetition_brings_the_finished_attempt_back(tmp_path: Pa
     assert trial_state(directory).name == "done"
     assert (directory / "samples.csv").read_text() == "1"
     assert (directory / "attempts" / "2" / "samples.csv").read_text() == "half"
+
+
+def test_a_trial_that_a_later_one_shows_to_be_slow_is_repeated(tmp_path: Path) -> None:
+    """The machine throttled, steadily, in the first trial: only the second tells."""
+    scores = {"first": iter([0.0, 0.0]), "second": iter([0.0])}
+    calibrations = {"first": iter([3_000_000, 2_000_000]), "second": iter([2_000_000])}
+    trials = tmp_path / "trials"
+    trials.mkdir()
+
+    def launch(todo: list[tuple[Json, Path]]) -> None:
+        for _, directory in todo:
+            run_once(directory, scores[directory.name])
+            path = directory / "outcome.json"
+            outcome = json.loads(path.read_text())
+            outcome["noise"] |= {"host": "here", "calibration_ns": next(calibrations[directory.name])}
+            path.write_text(json.dumps(outcome))
+
+    directories = [trials / name for name in scores]
+    launch([({}, directory) for directory in directories])
+    (tmp_path / "calibrations.json").write_text(json.dumps({"here": 2_000_000}))
+    run_until_quiet(directories, NoiseLimit(0.1), launch, Console(file=io.StringIO()))
+    assert read_attempts(trials / "first").aside == {1: pytest.approx(0.5)}
+    assert read_attempts(trials / "first").current == 0.0
+    assert read_attempts(trials / "second").count == 1

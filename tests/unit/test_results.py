@@ -39,6 +39,16 @@ def test_a_threshold_that_was_not_reached_is_null_not_a_number(tmp_path: Path) -
     assert row["watched_s"] > 0
 
 
+def test_noise_is_judged_by_the_quickest_trial_of_all(tmp_path: Path) -> None:
+    home = write_results(tmp_path / "r")
+    first = min((home / "trials").iterdir())
+    edit(first / "outcome.json", noise={"host": "here", "score": 0.1, "calibration_ns": 3_000_000})
+    (home / "calibrations.json").write_text('{"here": 2000000}')
+    rows = {row["trial"]: row for row in load_results(home).trials.iter_rows(named=True)}
+    found = rows[first.name]
+    assert (found["noise_score"], found["noise_calibration_slowdown"]) == pytest.approx((0.6, 0.5))
+
+
 def test_measured_figures_are_found_by_their_path_and_old_records_lack_them(tmp_path: Path) -> None:
     home = write_results(tmp_path / "r")
     first, second = sorted((home / "trials").iterdir())[:2]
