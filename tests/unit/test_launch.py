@@ -17,6 +17,10 @@ from rldyno.records import Json
 from rldyno.trial import CANNOT_WRITE, StopFlag
 
 
+def unlimited() -> None:
+    """No quota of CPU time."""
+
+
 def test_whole_cores_come_before_their_second_threads() -> None:
     assert whole_cores_first({0, 1, 2, 3}, lambda cpu: f"{cpu % 2}") == (0, 1, 2, 3)
     assert whole_cores_first({0, 1, 2, 3}, lambda cpu: f"{cpu // 2}") == (0, 2, 1, 3)
@@ -33,15 +37,24 @@ def test_whole_cores_come_before_their_second_threads() -> None:
     ],
 )
 def test_the_probe_gets_a_cpu_of_its_own_where_there_is_one(available, cores, jobs, expected) -> None:
-    assert place(available, cores, jobs) == expected
+    assert place(available, cores, jobs, unlimited) == expected
 
 
 def test_too_many_cores_or_jobs() -> None:
-    with pytest.raises(Problem, match="asks for 4 cores, this process may use 2 CPUs"):
-        place((0, 1), 4)
+    with pytest.raises(Problem, match="4 cores are asked for, this process may use 2 CPUs"):
+        place((0, 1), 4, quota=unlimited)
     with pytest.raises(Problem, match="3 jobs of 1 core need 3 CPUs") as caught:
-        place((0, 1), 1, jobs=3)
+        place((0, 1), 1, 3, unlimited)
     assert caught.value.fix == "use --jobs 2"
+
+
+def test_a_containers_quota_counts_too() -> None:
+    """Four CPUs of which two and a half may be busy at a time."""
+    assert place((0, 1, 2, 3), 2, quota=lambda: 2.5) == (0, (1, 2, 3))
+    assert place((0, 1), 1, quota=lambda: 0.5) == (0, (1,))
+    for available in ((0, 1, 2, 3), None):
+        with pytest.raises(Problem, match=r"may use 2 CPUs at a time \(CPU quota: 2.5\)"):
+            place(available, 3, quota=lambda: 2.5)
 
 
 def test_cpu_lists() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rldyno.errors import Problem
+from rldyno.machine import cgroup_cores
 
 
 def available_cpus() -> tuple[int, ...] | None:
@@ -35,12 +37,19 @@ def whole_cores_first(cpus: Iterable[int], siblings: Callable[[int], str] = _sib
 
 
 def place(
-    available: Sequence[int] | None, cores: int, jobs: int = 1
+    available: Sequence[int] | None,
+    cores: int,
+    jobs: int = 1,
+    quota: Callable[[], float | None] = cgroup_cores,
 ) -> tuple[int | None, tuple[int, ...] | None]:
     """(CPU of the probe and the lab, CPUs for workers). One CPU is kept from the workers if enough remain.
 
-    Without affinity both are None. Fewer CPUs than `cores` × `jobs` is a Problem.
+    Without affinity both are None. Fewer CPUs than `cores` × `jobs` is a Problem, and so is a container's
+    quota of CPU time that is less: workers would be halted again and again.
     """
+    granted = quota()
+    if granted is not None and cores * jobs > max(1, math.floor(granted)):
+        raise _too_few(max(1, math.floor(granted)), cores, jobs, f" at a time (CPU quota: {granted:g})")
     if available is None:
         if cores * jobs > (os.cpu_count() or 1):
             raise _too_few(os.cpu_count() or 1, cores, jobs)
@@ -52,8 +61,8 @@ def place(
     return None, tuple(available)
 
 
-def _too_few(available: int, cores: int, jobs: int) -> Problem:
-    have = f"this process may use {available} CPU{'s' if available != 1 else ''}"
+def _too_few(available: int, cores: int, jobs: int, how: str = "") -> Problem:
+    have = f"this process may use {available} CPU{'s' if available != 1 else ''}{how}"
     if cores > available:
         return Problem(
             f"{cores} cores are asked for, {have}",
