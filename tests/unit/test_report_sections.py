@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+import re
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,28 @@ def test_who_overtakes_whom(tmp_path: Path) -> None:
     assert first(steps) == pytest.approx(14.2 / (1 / 3100 - 1 / 3900), rel=0.5)
     assert first(updates) == pytest.approx(first(steps) / 4, rel=0.02)
     assert "–" in steps
+
+
+def test_time_and_steps_to_the_threshold(tmp_path: Path) -> None:
+    content = content_of(tmp_path, contestants=[TORCH, replace(COMPILE, learns=0.3)])
+    whole, censored = table(content, "to-threshold").rows
+    assert whole[:3] == ("torch:eager", "PPO on CartPole-v1", "3 of 3")
+    runs = compare(content.results)[0].runs["torch:eager"]
+
+    def figures(cell: str) -> list[float]:
+        return [float(part.replace(",", "")) for part in re.findall(r"[\d,.]+", cell)]
+
+    for cell, column in zip(
+        whole[3:],
+        ("threshold_steps", "threshold_episodes", "threshold_train_s", "threshold_s"),
+        strict=True,
+    ):
+        middle, low, high = figures(cell)
+        assert middle == pytest.approx(runs.middle(column), rel=0.01)
+        assert low <= middle <= high
+    assert censored[:3] == ("torch:compile", "PPO on CartPole-v1", "1 of 3")
+    assert set(censored[3:]) == {"not reached by half"}
+    assert not content_of(tmp_path / "open", stop_return=None).tables["threshold"]
 
 
 def test_what_a_step_costs_in_each_phase_as_training_goes_on(tmp_path: Path) -> None:

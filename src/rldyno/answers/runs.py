@@ -58,6 +58,13 @@ class Runs:
         """Rows of (steps to the threshold, 1), or (steps of the whole run, 0) where it was not reached."""
         return self._to_threshold(first_known(self["threshold_steps"], self["steps"]))
 
+    def episodes_to_threshold(self) -> Floats:
+        return self._to_threshold(first_known(self["threshold_episodes"], self["episodes"]))
+
+    def training_to_threshold(self) -> Floats:
+        """As `times_to_threshold`, without start-up."""
+        return self._to_threshold(first_known(self["threshold_train_s"], self["train_s"]))
+
     def _to_threshold(self, amounts: Floats) -> Floats:
         reached = self["threshold_reached"]
         known = ~np.isnan(reached) & ~np.isnan(amounts)

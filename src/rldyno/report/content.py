@@ -25,6 +25,7 @@ from rldyno.report.nets import nets_tables
 from rldyno.report.phases import phase_bands
 from rldyno.report.seeds import seeds_tables
 from rldyno.report.theme import Chart, Style, Theme, styles_of
+from rldyno.report.threshold import threshold_table
 from rldyno.report.usability import usability_tables
 from rldyno.results import Results
 from rldyno.typeset import Table
@@ -88,6 +89,7 @@ def gather(results: Results) -> Content:
         definitions=definitions,
         tables={
             "seeds": seeds_tables(results),
+            "threshold": present(threshold_table(groups)),
             "memory": present(growth_table(groups)),
             "integrals": present(integrals_of_runs(groups, [found.use for found in curves])),
             "hardware": hardware_tables(results, groups),

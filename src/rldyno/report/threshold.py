@@ -1,0 +1,71 @@
+"""How long learning took in every measure: environment steps, episodes, training alone, start-up included."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from rldyno.answers.groups import THRESHOLD, Group, Row
+from rldyno.answers.numbers import count, number, span
+from rldyno.answers.table import SEED
+from rldyno.stats.bootstrap import Estimate, Floats
+from rldyno.stats.censored import time_to_event
+from rldyno.typeset import Table
+
+COLUMNS = ("Contestant", "Comparison", "Reached", "Steps", "Episodes", "Training, s", "With start-up, s")
+
+
+def threshold_table(groups: Sequence[Group]) -> Table | None:
+    """Of the comparisons that have a threshold; medians with 95 % intervals, runs that missed it censored."""
+    rows = tuple(
+        threshold_row(group, row)
+        for group in groups
+        if group.stop_return is not None
+        for row in group.rows
+        if row.done
+    )
+    if not rows:
+        return None
+    return Table("to-threshold", "To the threshold: medians with 95 % intervals", COLUMNS, rows)
+
+
+def threshold_row(group: Group, row: Row) -> tuple[str, ...]:
+    done = group.runs[row.contestant]
+    figure = row.figures.get(THRESHOLD.name)
+    return (
+        row.contestant,
+        group.label,
+        f"{row.reached} of {row.done}",
+        counted(median(done.steps_to_threshold())),
+        counted(median(done.episodes_to_threshold())),
+        timed(median(done.training_to_threshold())),
+        timed(None if figure is None else figure.estimate),
+    )
+
+
+def median(runs: Floats) -> Estimate | None:
+    """Of rows (amount, reached)."""
+    if not len(runs):
+        return None
+    return time_to_event(runs[:, 0], runs[:, 1] > 0, np.random.default_rng(SEED)).estimate
+
+
+def counted(estimate: Estimate | None) -> str:
+    if estimate is None or math.isinf(estimate.point):
+        return missing(estimate)
+    if estimate.low is None or estimate.high is None:
+        return count(estimate.point)
+    return f"{count(estimate.point)} ({count(estimate.low)}–{count(estimate.high)})"
+
+
+def timed(estimate: Estimate | None) -> str:
+    if estimate is None or math.isinf(estimate.point):
+        return missing(estimate)
+    ends = span(estimate)
+    return f"{number(estimate.point)} ({ends})" if ends else number(estimate.point)
+
+
+def missing(estimate: Estimate | None) -> str:
+    return "–" if estimate is None else "not reached by half"
