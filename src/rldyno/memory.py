@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rldyno.stats.trend import Trend, trend
+from rldyno.stats.trend import FEWEST_BLOCKS, PER_BLOCK, Trend, trend
 from rldyno_rig.schema import STARTUP
 
 Json = dict[str, Any]
@@ -133,12 +133,12 @@ def _steady_figures(history: History, training: Training | None) -> dict[str, tu
     uss = [held for time, held in history.uss if second_half[0] <= time <= second_half[1]]
     steady = _median(rss)
     growth = trend(times, rss)
-    few = f"the second half of the training has {len(rss)} samples"
+    few = f"fewer than {FEWEST_BLOCKS * PER_BLOCK} samples fell into the second half of the training"
     values = (
-        (steady, few),
+        (steady, "no sample fell into the second half of the training"),
         (_median(uss), "no reading fell into the second half of the training"),
-        *((value, f"{few}, 40 are needed") for value in growth or (None,) * 3),
-        (growth and leaks(history, training, growth, steady or 0), f"{few}, 40 are needed"),
+        *((value, few) for value in growth or (None,) * 3),
+        (growth and leaks(history, training, growth, steady or 0), few),
     )
     return dict(zip(names, values, strict=True))
 

@@ -85,7 +85,7 @@ def test_growth_within_an_allocators_grain_is_no_leak() -> None:
 def test_too_short_a_training_is_null_with_a_reason() -> None:
     found = held(lambda t: 100 * MIB, train_s=3.0)
     assert [found[name] for name in ("growth_bytes_per_s", "growth_low", "growth_high", "leak")] == [None] * 4
-    assert found["reasons"]["leak"] == "the second half of the training has 30 samples, 40 are needed"
+    assert found["reasons"]["leak"] == "fewer than 40 samples fell into the second half of the training"
     assert found["steady_bytes"] is not None
     assert "steady_bytes" not in found["reasons"]
     assert found["reasons"]["uss_steady_bytes"] == "no reading fell into the second half of the training"

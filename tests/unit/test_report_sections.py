@@ -153,10 +153,23 @@ def test_a_gpu_has_its_own_charts_and_tables(tmp_path: Path) -> None:
 def test_what_was_not_measured_has_a_reason(tmp_path: Path) -> None:
     content = content_of(tmp_path)
     assert not [found for found in all_tables(content) if found.name == "energy-of-runs"]
-    reasons = dict(not_measured(content.results))
+    reasons = dict(not_measured(content.results, content.groups))
     assert "CPU: Instructions per cycle" in reasons["no hardware counters here"]
     assert "energy: Together, J" in reasons["no counter here"]
     assert "GPU: GPU, %" in reasons["the trial runs on the CPU"]
+
+
+def test_what_one_contestant_lacks_and_others_have_has_a_reason_too(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", small())
+    for path in root.glob("trials/torch-eager*/outcome.json"):
+        outcome = json.loads(path.read_text())
+        outcome["machine"] |= {"cpu_percent": None, "reasons": {"cpu_percent": "too short"}}
+        outcome["memory"] |= {"growth_bytes_per_s": None, "reasons": {"growth_bytes_per_s": "few samples"}}
+        path.write_text(json.dumps(outcome))
+    results = load_results(root)
+    reasons = dict(not_measured(results, gather(results).groups))
+    assert reasons["too short"] == ("CPU: Machine, % CPU of torch:eager",)
+    assert reasons["few samples"] == ("memory: Growth, kB/s of torch:eager",)
 
 
 def test_an_empty_cell_says_why(tmp_path: Path) -> None:

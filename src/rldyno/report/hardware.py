@@ -64,6 +64,12 @@ ENERGY = (
     column("To threshold, J", "energy_to_threshold_joules"),
     share("Per 1,000 steps, J", "energy_joules", "steps", 1000),
 )
+MEMORY = (
+    column("Peak, MB", "peak_rss_bytes", 1e-6),
+    column("Steady, MB", "memory_steady_bytes", 1e-6),
+    column("Growth, kB/s", "memory_growth_bytes_per_s", 1e-3),
+)
+"""Shown by the memory section; here for what is missing there."""
 KINDS = {
     "cpu-use-of-runs": ("How runs used the CPU", CPU),
     "gpu-use-of-runs": ("How runs used the GPU", GPU),
@@ -112,18 +118,29 @@ def middle(item: Column, runs: Runs) -> float | None:
     return float(np.median(known)) if len(known) else None
 
 
-def not_measured(results: Results) -> list[tuple[str, tuple[str, ...]]]:
-    """(why, the figures that no run has for that reason): absent is said, not guessed."""
+def not_measured(results: Results, groups: Sequence[Group]) -> list[tuple[str, tuple[str, ...]]]:
+    """(why, the figures that are missing for that reason): of all runs, or of a contestant's in a table.
+
+    Absent is said, not guessed.
+    """
     known = recorded(results)
     by_reason: dict[str, list[str]] = {}
-    for kind, item in every_column():
-        if item.source not in known:
-            why = results.why_empty(item.source) or "not recorded"
-            by_reason.setdefault(why, []).append(f"{kind}: {item.title}")
-    return [(why, tuple(titles)) for why, titles in by_reason.items()]
-
-
-def every_column() -> Iterator[tuple[str, Column]]:
-    for kind, columns in (("CPU", CPU), ("GPU", GPU), ("energy", ENERGY)):
+    for kind, columns in {"CPU": CPU, "GPU": GPU, "energy": ENERGY, "memory": MEMORY}.items():
         for item in columns:
-            yield kind, item
+            if item.source not in known:
+                why = results.why_empty(item.source) or "not recorded"
+                by_reason.setdefault(why, []).append(f"{kind}: {item.title}")
+        for contestant, item, runs in gaps([item for item in columns if item.source in known], groups):
+            why = results.why_empty(item.source, runs.trials) or "not recorded"
+            by_reason.setdefault(why, []).append(f"{kind}: {item.title} of {contestant}")
+    return [(why, tuple(dict.fromkeys(titles))) for why, titles in by_reason.items()]
+
+
+def gaps(columns: Sequence[Column], groups: Sequence[Group]) -> Iterator[tuple[str, Column, Runs]]:
+    """Fields that stay empty in the row of a contestant which has others."""
+    for group in groups:
+        for row in group.rows:
+            runs = group.runs[row.contestant]
+            empty = [item for item in columns if row.done and middle(item, runs) is None]
+            if len(empty) < len(columns):
+                yield from ((row.contestant, item, runs) for item in empty)

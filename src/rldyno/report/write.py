@@ -99,7 +99,7 @@ def render(results: Results) -> str:
             advice=verdicts.task_advice(results, groups),
             claims=verdicts.judged_claims(results),
             crimes=crimes.lint(results, groups),
-            not_measured=hardware.not_measured(results),
+            not_measured=hardware.not_measured(results, groups),
             failures=page.failures(results),
             absences=page.absences(groups),
             machine=page.flat(machine_facts(results)),
