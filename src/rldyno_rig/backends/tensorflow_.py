@@ -2,7 +2,8 @@
 
 Not Keras: its layers go through a dispatch layer, and its Adam adds ε before the bias correction.
 The parameters live in one flat vector, so that gradients are one vector too and the optimiser is one kernel;
-the network reads per-layer copies, which reading does not copy again.
+the network reads per-layer copies, which reading does not copy again. What is computed is in
+`tensorflow_maths`.
 """
 
 from __future__ import annotations
@@ -15,16 +16,24 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from rldyno_rig.batches import BATCHES, A2cBatch, ClassifierBatch, DqnBatch, PpoBatch, RainbowBatch
+from rldyno_rig.backends.tensorflow_maths import (
+    GOALS,
+    LOSSES,
+    Tensors,
+    follows_convolution,
+    forward,
+    no_goal,
+    pick,
+    q_values,
+)
+from rldyno_rig.batches import BATCHES
 from rldyno_rig.reference.losses import support
 from rldyno_rig.reference.optimiser import adam_scalars
 from rldyno_rig.spec import (
     STORED,
-    Network,
     Params,
     Spec,
     convolution_outputs,
-    noise_shapes,
     parameter_shapes,
 )
 
@@ -35,8 +44,6 @@ INDEX_DTYPE = "int64"
 _THREADS = int(os.environ.get("OMP_NUM_THREADS", "0"))
 tf.config.threading.set_intra_op_parallelism_threads(int(os.environ.get("TF_NUM_INTRAOP_THREADS", _THREADS)))
 tf.config.threading.set_inter_op_parallelism_threads(int(os.environ.get("TF_NUM_INTEROP_THREADS", _THREADS)))
-
-Tensors = Dict[str, Any]
 
 
 def facts() -> Dict[str, Any]:
@@ -166,18 +173,18 @@ class Learner:
         return float(loss), self._to_host(raw.numpy()), self._to_host(clipped.numpy())
 
     def _heads(self, obs: Any, noise: Any = None) -> Tuple[Any, ...]:
-        return tuple(_network(self.spec.network, self.weights, obs, noise).values())
+        return tuple(forward(self.spec.network, self.weights, obs, noise).values())
 
     def _choose(self, obs: Any, noise: Any = None) -> Tuple[Any, ...]:
         network = self.spec.network
-        outputs = _network(network, self.weights, obs, noise if network.noisy else None)
+        outputs = forward(network, self.weights, obs, noise if network.noisy else None)
         if network.head == "q":
-            q = _q_values(network, outputs)
+            q = q_values(network, outputs)
             if network.atoms > 1:
                 q = tf.reduce_sum(tf.nn.softmax(q) * tf.constant(support(self.spec), self.dtype), 2)
             return (tf.argmax(q, 1),)
         action = tf.argmax(outputs["policy"] + noise, 1)
-        return action, _pick(tf.nn.log_softmax(outputs["policy"]), action), tf.squeeze(outputs["value"], 1)
+        return action, pick(tf.nn.log_softmax(outputs["policy"]), action), tf.squeeze(outputs["value"], 1)
 
     def _learn(self, *args: Any) -> Tuple[Any, ...]:
         *batch, step, eps = args
@@ -213,12 +220,12 @@ class Learner:
         """(flat gradient, flat clipped gradient, loss, priorities where the algorithm has them)."""
         spec, hyper = self.spec, self.spec.hyper
         named = BATCHES[spec.algorithm](*batch)
-        goal_of = _GOALS.get(spec.algorithm, _no_goal)
+        goal_of = GOALS.get(spec.algorithm, no_goal)
         goal = goal_of(spec, self.weights, self.target, named)
         weights = list(self.weights.values())
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(weights)
-            loss, *priorities = _LOSSES[spec.algorithm](spec, self.weights, named, goal)
+            loss, *priorities = LOSSES[spec.algorithm](spec, self.weights, named, goal)
         raw = tf.concat([tf.reshape(g, self.vector) for g in tape.gradient(loss, weights)], 0)
         clipped = raw
         if hyper.max_grad_norm:
@@ -251,7 +258,7 @@ class Learner:
         parts = []
         for name in self.shapes:
             array = np.asarray(arrays[name])
-            if _follows_convolution(self.spec.network, name):
+            if follows_convolution(self.spec.network, name):
                 c, h, w = convolution_outputs(self.spec.network)[-1]
                 array = array.reshape(c, h, w, -1).transpose(1, 2, 0, 3)
             parts.append(array.ravel())
@@ -262,7 +269,7 @@ class Learner:
         for name, shape in self.shapes.items():
             array = flat[start : start + math.prod(shape)]
             start += array.size
-            if _follows_convolution(self.spec.network, name):
+            if follows_convolution(self.spec.network, name):
                 c, h, w = convolution_outputs(self.spec.network)[-1]
                 array = array.reshape(h, w, c, -1).transpose(2, 0, 1, 3)
             arrays[name] = array.reshape(shape).copy()
@@ -303,164 +310,3 @@ def _trace(
     captured, dtypes = graph.captured_inputs, [output.dtype for output in graph.outputs]
     run = tf.raw_ops.StatefulPartitionedCall
     return lambda *tensors: run(args=[*tensors, *captured], Tout=dtypes, f=graph)
-
-
-def _network(network: Network, weights: Tensors, obs: Any, noise: Any) -> Tensors:
-    """Raw head outputs."""
-    dtype = next(iter(weights.values())).dtype
-    vectors = _split_noise(network, noise)
-    if network.convolutions:
-        # On a CPU TensorFlow convolves NHWC alone; bytes are the cheapest to move.
-        obs = tf.transpose(obs, (0, 2, 3, 1))
-    obs = tf.cast(obs, dtype)
-    if network.observation_dtype == "uint8":
-        obs = obs / 255
-    activate = tf.nn.relu if network.activation == "relu" else tf.tanh
-    features = {}
-    for torso in network.torsos:
-        x = obs
-        for index, (_, _, stride) in enumerate(network.convolutions):
-            name = "{}.conv{}".format(torso, index)
-            x = tf.nn.conv2d(x, weights[name + ".w"], stride, "VALID")
-            x = activate(tf.nn.bias_add(x, weights[name + ".b"]))
-        if network.convolutions:
-            x = tf.reshape(x, (x.shape[0], -1))
-        for index in range(len(network.hidden)):
-            x = activate(_dense("{}.dense{}".format(torso, index), weights, x, vectors))
-        features[torso] = x
-    return {name: _dense(name, weights, features[torso], vectors) for name, torso, _ in network.heads}
-
-
-def _dense(name: str, weights: Tensors, x: Any, vectors: Tensors) -> Any:
-    """y = x·W + b; noisy: W + σ_W ∘ (ε_in ⊗ ε_out), b + σ_b ∘ ε_out."""
-    w, b = weights[name + ".w"], weights[name + ".b"]
-    if vectors:
-        into, out = vectors[name + ".in"], vectors[name + ".out"]
-        w = w + weights[name + ".w_sigma"] * (into[:, None] * out)
-        b = b + weights[name + ".b_sigma"] * out
-    return tf.nn.bias_add(tf.matmul(x, w), b)
-
-
-def _split_noise(network: Network, noise: Any) -> Tensors:
-    if noise is None:
-        return {}
-    shapes = noise_shapes(network)
-    vectors = dict(zip(shapes, tf.split(noise, [size for (size,) in shapes.values()])))
-    for name in vectors:
-        if name.endswith(".in") and _follows_convolution(network, name[:-2] + "w"):
-            image = tf.reshape(vectors[name], convolution_outputs(network)[-1])
-            vectors[name] = tf.reshape(tf.transpose(image, (1, 2, 0)), (-1,))
-    return vectors
-
-
-def _follows_convolution(network: Network, name: str) -> bool:
-    """Whether this is a matrix whose rows are the flattened features of the last convolution."""
-    layer, _, kind = name.rpartition(".")
-    if not network.convolutions or kind not in ("w", "w_sigma"):
-        return False
-    return layer.endswith(".dense0") or (not network.hidden and ".conv" not in layer)
-
-
-def _q_values(network: Network, outputs: Tensors) -> Any:
-    """[batch, actions] or, distributional, logits [batch, actions, atoms]. Dueling: Q = V + A − mean A."""
-
-    def shaped(x: Any, actions: int) -> Any:
-        return tf.reshape(x, (-1, actions, network.atoms)) if network.atoms > 1 else x
-
-    if not network.dueling:
-        return shaped(outputs["q"], network.actions)
-    advantage = shaped(outputs["advantage"], network.actions)
-    return shaped(outputs["value"], 1) + advantage - tf.reduce_mean(advantage, 1, keepdims=True)
-
-
-def _pick(values: Any, action: Any) -> Any:
-    """values[row, action of the row]. A product with one-hot rows: the gradient of a gather is a scatter."""
-    hot = tf.one_hot(action, values.shape[1], dtype=values.dtype)
-    return tf.reduce_sum(values * (hot if len(values.shape) == 2 else hot[:, :, None]), 1)
-
-
-def _dqn_goal(spec: Spec, weights: Tensors, target: Tensors, batch: DqnBatch) -> Any:
-    network = spec.network
-    q_next = _q_values(network, _network(network, target, batch.next_obs, None))
-    if spec.hyper.double:
-        chooser = _q_values(network, _network(network, weights, batch.next_obs, None))
-        return batch.reward + batch.discount * _pick(q_next, tf.argmax(chooser, 1))
-    return batch.reward + batch.discount * tf.reduce_max(q_next, 1)
-
-
-def _dqn_loss(spec: Spec, weights: Tensors, batch: DqnBatch, goal: Any) -> Tuple[Any, ...]:
-    delta = spec.hyper.huber_delta
-    q = _q_values(spec.network, _network(spec.network, weights, batch.obs, None))
-    difference = _pick(q, batch.action) - goal
-    small = tf.clip_by_value(difference, -delta, delta)
-    return (tf.reduce_mean(small * (difference - 0.5 * small)),)
-
-
-def _rainbow_goal(spec: Spec, weights: Tensors, target: Tensors, batch: RainbowBatch) -> Any:
-    network, hyper = spec.network, spec.hyper
-    _, on_next, on_target = tf.unstack(batch.noise)
-    z = tf.constant(support(spec), batch.reward.dtype)
-    logits = _q_values(network, _network(network, weights, batch.next_obs, on_next))
-    best = tf.argmax(tf.reduce_sum(tf.nn.softmax(logits) * z, 2), 1)
-    # Pick, then normalise: softmax of one action's atoms instead of all.
-    p = tf.nn.softmax(_pick(_q_values(network, _network(network, target, batch.next_obs, on_target)), best))
-    spacing = (hyper.v_max - hyper.v_min) / (hyper.atoms - 1)
-    moved = tf.clip_by_value(batch.reward[:, None] + batch.discount[:, None] * z, hyper.v_min, hyper.v_max)
-    position = (moved - hyper.v_min) / spacing
-    index = tf.range(hyper.atoms, dtype=z.dtype)
-    nearness = tf.nn.relu(1 - tf.abs(position[:, None, :] - index[:, None]))
-    return tf.linalg.matvec(nearness, p)
-
-
-def _rainbow_loss(spec: Spec, weights: Tensors, batch: RainbowBatch, goal: Any) -> Tuple[Any, ...]:
-    on_obs = tf.unstack(batch.noise)[0]
-    logits = _pick(_q_values(spec.network, _network(spec.network, weights, batch.obs, on_obs)), batch.action)
-    cross_entropy = tf.nn.softmax_cross_entropy_with_logits(goal, logits)
-    return tf.reduce_mean(batch.weight * cross_entropy), cross_entropy
-
-
-def _no_goal(spec: Spec, weights: Tensors, target: Tensors, batch: tuple) -> None:
-    return None
-
-
-def _a2c_loss(spec: Spec, weights: Tensors, batch: A2cBatch, goal: None) -> Tuple[Any, ...]:
-    outputs = _network(spec.network, weights, batch.obs, None)
-    log_p = tf.nn.log_softmax(outputs["policy"])
-    policy = -tf.reduce_mean(batch.advantage * _pick(log_p, batch.action))
-    squares = tf.square(tf.squeeze(outputs["value"], 1) - batch.ret)
-    return (policy + _value_and_entropy(spec, squares, log_p),)
-
-
-def _ppo_loss(spec: Spec, weights: Tensors, batch: PpoBatch, goal: None) -> Tuple[Any, ...]:
-    hyper, near = spec.hyper, spec.hyper.clip_range
-    outputs = _network(spec.network, weights, batch.obs, None)
-    log_p = tf.nn.log_softmax(outputs["policy"])
-    ratio = tf.exp(_pick(log_p, batch.action) - batch.log_prob)
-    clipped = tf.clip_by_value(ratio, 1 - near, 1 + near)
-    policy = -tf.reduce_mean(tf.minimum(ratio * batch.advantage, clipped * batch.advantage))
-    value = tf.squeeze(outputs["value"], 1)
-    squares = tf.square(value - batch.ret)
-    if hyper.value_clip:
-        kept = batch.value + tf.clip_by_value(value - batch.value, -near, near)
-        squares = tf.maximum(squares, tf.square(kept - batch.ret))
-    return (policy + _value_and_entropy(spec, squares, log_p),)
-
-
-def _classifier_loss(spec: Spec, weights: Tensors, batch: ClassifierBatch, goal: None) -> Tuple[Any, ...]:
-    logits = _network(spec.network, weights, batch.obs, None)["q"]
-    return (tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(batch.action, logits)),)
-
-
-def _value_and_entropy(spec: Spec, squares: Any, log_p: Any) -> Any:
-    entropy = -tf.reduce_mean(tf.reduce_sum(tf.exp(log_p) * log_p, 1))
-    return spec.hyper.value_coefficient * tf.reduce_mean(squares) - spec.hyper.entropy_coefficient * entropy
-
-
-_GOALS: Dict = {"dqn": _dqn_goal, "rainbow": _rainbow_goal}
-_LOSSES: Dict = {
-    "dqn": _dqn_loss,
-    "rainbow": _rainbow_loss,
-    "a2c": _a2c_loss,
-    "ppo": _ppo_loss,
-    "classifier": _classifier_loss,
-}
