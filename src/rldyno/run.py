@@ -288,7 +288,7 @@ def write_event_files(results: Results, console: Console) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     written = write_all(results.root, tell)
-    tell(f"{written.trials} event files written in {written.seconds:.1f} s")
+    tell(written.sentence)
     tell(f"tensorboard --logdir {results.root / FOLDER}")
 
 

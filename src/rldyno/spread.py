@@ -18,6 +18,7 @@ import rldyno_rig
 from rldyno.errors import Problem
 from rldyno.launch.cpus import available_cpus, place
 from rldyno.records import Json
+from rldyno.stats.distributions import deviation_interval
 from rldyno.stats.power import difference_told
 from rldyno.toolchains.catalogue import toolchain
 from rldyno_rig import hyper, schema
@@ -37,6 +38,8 @@ class Spread:
     """Length of the training loop in each process. They compute the same to the last bit."""
     spread: float
     """Standard deviation of its logarithm: 0.02 is 2 %."""
+    interval: tuple[float, float]
+    """Its 95 % interval: a few runs tell a spread only roughly."""
     told_apart: dict[int, float]
     """Seeds per contestant → the difference in speed that they show, as a share (5 % error, 80 % power)."""
 
@@ -54,7 +57,7 @@ def measure_spread(runs: int = RUNS, on_run: Callable[[int], None] = lambda done
 def spread_of(train_s: list[float]) -> Spread:
     spread = statistics.stdev(math.log(seconds) for seconds in train_s)
     told_apart = {seeds: math.expm1(difference_told(spread, seeds)) for seeds in SEEDS}
-    return Spread(tuple(train_s), spread, told_apart)
+    return Spread(tuple(train_s), spread, deviation_interval(spread, len(train_s)), told_apart)
 
 
 def _train_once() -> float:

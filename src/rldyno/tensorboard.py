@@ -46,6 +46,13 @@ class Written(NamedTuple):
     """Whose event files were there already."""
     seconds: float
 
+    @property
+    def sentence(self) -> str:
+        noun = "event file" if self.trials == 1 else "event files"
+        each = f", {1000 * self.seconds / self.trials:.0f} ms each" if self.trials else ""
+        kept = f"; {self.kept} {'was' if self.kept == 1 else 'were'} there already" if self.kept else ""
+        return f"{self.trials} {noun} written{each}{kept}"
+
 
 def write_all(root: Path, tell: Callable[[str], None] = lambda line: None) -> Written:
     """The event files of every trial that has ended and has none yet."""

@@ -90,7 +90,7 @@ def test_the_command_says_what_the_machine_can_show(monkeypatch: pytest.MonkeyPa
     times = iter([0.50, 0.51, 0.49, 0.50, 0.505, 0.495, 0.50, 0.51, 0.49, 0.50])
     monkeypatch.setattr(spread, "_train_once", lambda: next(times))
     shown = CliRunner().invoke(app, ["doctor"]).stdout
-    assert "the same training of 0.50 s varies by 1.4% over 10 fresh processes" in shown
+    assert "the same training of 0.50 s varies by 1.4% (1.0%–2.6%) over 10 fresh processes" in shown
     assert "differences in speed of 4.4% with 3 seeds, 2.9% with 5" in shown
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rldyno import spread
+from rldyno.stats.distributions import deviation_interval
 from rldyno.stats.power import difference_told, runs_to_tell_apart
 
 
@@ -32,6 +33,25 @@ def test_spread_is_relative_and_differences_shrink_with_seeds() -> None:
     assert found.spread == pytest.approx(spread.spread_of([10.0, 10.2, 9.8, 10.1, 9.9]).spread)
     assert list(found.told_apart) == [3, 5, 10, 20, 30]
     assert list(found.told_apart.values()) == sorted(found.told_apart.values(), reverse=True)
+
+
+def test_the_interval_of_the_spread_covers_it_as_often_as_it_says() -> None:
+    rng, runs, times = np.random.default_rng(0), 10, 2_000
+    covered = 0
+    for deviation in rng.normal(0, 0.1, (times, runs)).std(1, ddof=1):
+        low, high = deviation_interval(float(deviation), runs)
+        covered += low <= 0.1 <= high
+    assert covered / times == pytest.approx(0.95, abs=0.015)
+
+
+def test_the_interval_of_the_spread_against_tables() -> None:
+    """Chi-squared at 2.5 and 97.5 %: 2.700 and 19.023 with 9 degrees of freedom, 0.484 and 11.143 with 4."""
+    for runs, low, high in ((10, 2.700, 19.023), (5, 0.484, 11.143)):
+        expected = [((runs - 1) / quantile) ** 0.5 for quantile in (high, low)]
+        assert deviation_interval(1.0, runs) == pytest.approx(expected, rel=1e-3)
+    assert spread.spread_of([1.0, 1.02, 0.98, 1.01, 0.99]).interval == pytest.approx(
+        (0.0095, 0.0454), rel=0.01
+    )
 
 
 def test_a_slow_machine_makes_do_with_fewer_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,3 +112,15 @@ def test_means_over_intervals():
     times, values = np.array([1.0, 2.0, 3.0, 4.0]), np.array([10.0, np.nan, 30.0, 50.0])
     found = tensorboard.means(times, values, np.array([0.0, 1.0, 2.0]), np.array([1.0, 2.0, 4.0]))
     np.testing.assert_array_equal(found, [10.0, np.nan, 40.0])
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ((1, 0, 0.034), "1 event file written, 34 ms each"),
+        ((2, 1, 0.05), "2 event files written, 25 ms each; 1 was there already"),
+        ((0, 4, 0.001), "0 event files written; 4 were there already"),
+    ],
+)
+def test_what_writing_cost_is_said(written: tuple[int, int, float], said: str):
+    assert tensorboard.Written(*written).sentence == said

@@ -103,10 +103,11 @@ def _spread_lines(spread: Spread | None) -> list[tuple[str, str]]:
     typical = sorted(spread.train_s)[len(spread.train_s) // 2]
     differences = [f"{difference:.1%} with {seeds}" for seeds, difference in spread.told_apart.items()]
     differences[0] += " seeds"
+    low, high = spread.interval
     return [
         (
             "run to run",
-            f"the same training of {typical:.2f} s varies by {spread.spread:.1%} "
+            f"the same training of {typical:.2f} s varies by {spread.spread:.1%} ({low:.1%}–{high:.1%}) "
             f"over {len(spread.train_s)} fresh processes",
         ),
         ("it can show", f"differences in speed of {', '.join(differences)} (80 % power, 5 % error)"),

@@ -15,7 +15,5 @@ def tensorboard(
     from rldyno.tensorboard import FOLDER, write_all
 
     written = write_all(directory, lambda line: typer.echo(line, err=True))
-    each = f", {1000 * written.seconds / written.trials:.0f} ms each" if written.trials else ""
-    kept = f"; {written.kept} were there already" if written.kept else ""
-    typer.echo(f"{written.trials} event files written{each}{kept}")
+    typer.echo(written.sentence)
     typer.echo(f"tensorboard --logdir {directory / FOLDER}")

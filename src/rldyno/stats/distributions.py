@@ -1,4 +1,4 @@
-"""Distribution functions the standard library lacks, by the incomplete beta function."""
+"""Distribution functions the standard library lacks, by the incomplete beta and gamma functions."""
 
 from __future__ import annotations
 
@@ -53,6 +53,31 @@ def t_quantile(probability: float, degrees: float) -> float:
     while t_tail(high, degrees) > 1 - probability:
         high *= 2
     return bisect(lambda t: 1 - t_tail(t, degrees) - probability, 0.0, high)
+
+
+def incomplete_gamma(a: float, x: float) -> float:
+    """Regularised lower incomplete gamma function P(a, x), by its series: for x of the order of a."""
+    if x <= 0:
+        return 0.0
+    term = total = 1.0
+    n = 0
+    while term > 1e-16 * total:
+        n += 1
+        term *= x / (a + n)
+        total += term
+    return total * math.exp(a * math.log(x) - x - math.lgamma(a + 1))
+
+
+def deviation_interval(deviation: float, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Of the standard deviation of a normal variable, from that of n draws (chi-squared)."""
+    half = (n - 1) / 2
+    tails = ((1 + level) / 2, (1 - level) / 2)
+    quantiles = (
+        bisect(lambda x, tail=tail: incomplete_gamma(half, x / 2) - tail, 0.0, 20.0 * n)  # type: ignore[misc]
+        for tail in tails
+    )
+    low, high = (deviation * math.sqrt((n - 1) / quantile) for quantile in quantiles)
+    return low, high
 
 
 def proportion_interval(hits: int, n: int, level: float = 0.95) -> tuple[float, float]:
