@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
+import os
+import subprocess
+import sys
+import time
 from collections import namedtuple
 from typing import Any
 
 import psutil
 import pytest
 
+from rldyno.probe import Probe
 from rldyno.probe.portable import PortableMachine, PortableTree
+from rldyno.probe.probe import open_machine, open_tree
 from rldyno.probe.tree import CpuTimes, TaskUsage, TreeUsage
 
 SECOND = 1_000_000_000
@@ -161,3 +169,57 @@ def test_portable_machine() -> None:
     assert machine.cpu_times() == CpuTimes(65.0, 200.0, None)
     assert machine.cpu_times((1,)) == CpuTimes(50.0, 100.0, None)
     assert machine.memory_percent() == 42.0
+
+
+@pytest.mark.parametrize("system", ["darwin", "win32"])
+def test_other_systems_are_watched_through_psutil(monkeypatch: pytest.MonkeyPatch, system: str) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    assert isinstance(open_tree(os.getpid()), PortableTree)
+    assert isinstance(open_machine(), PortableMachine)
+
+
+def test_the_probe_needs_no_module_that_windows_lacks() -> None:
+    parts = ("hardware", "perf", "portable", "probe", "summary")
+    hidden = "sys.modules.update(dict.fromkeys(('resource', 'fcntl', 'pwd', 'grp', 'termios')))"
+    names = ", ".join(f"rldyno.probe.{part}" for part in parts)
+    code = f"import psutil, sys; {hidden}; import {names}"  # psutil has a part of its own for every system
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+COMPARED = ("processes", "threads", "cpu_user_ns", "cpu_system_ns", "rss_bytes", "uss_bytes")
+WORK = """
+import subprocess, sys, threading, time
+block = b"x" * (64 * 2**20)
+child = subprocess.Popen([sys.executable, "-S", "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+while time.process_time() < 0.5: pass
+print(flush=True)
+sys.stdin.read()
+child.communicate()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is nothing to compare with")
+def test_psutil_and_proc_agree_on_a_real_tree() -> None:
+    """Stated error: a tick of 10 ms per process and kind of time, a mebibyte; counts are exact."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-S", "-c", WORK], stdin=pipe, stdout=pipe) as worker:
+        assert worker.stdout is not None
+        worker.stdout.readline()
+        rows = {}
+        for name, tree in (("psutil", PortableTree(worker.pid)), ("proc", open_tree(worker.pid))):
+            output = io.StringIO()
+            probe = Probe(worker.pid, 20, output, time.monotonic_ns(), tree=tree)
+            assert probe.sample()
+            probe.write()
+            (rows[name],) = csv.DictReader(io.StringIO(output.getvalue()))
+            tree.close()
+        worker.communicate()
+    one, other = ({column: int(row[column]) for column in COMPARED} for row in rows.values())
+    for column in ("processes", "threads"):
+        assert one[column] == other[column], column
+    for column in ("cpu_user_ns", "cpu_system_ns"):
+        assert one[column] == pytest.approx(other[column], abs=2 * 10_000_000), column
+    for column in ("rss_bytes", "uss_bytes"):
+        assert one[column] == pytest.approx(other[column], abs=2**20), column
+    assert one["rss_bytes"] > one["uss_bytes"] > 64 * 2**20
