@@ -83,9 +83,10 @@ def every_subject(contestants: Iterable[str], device: str) -> list[Subject]:
 
 
 def find(subject: Subject, interpreter: Interpreter) -> Json | None:
-    """The certificate that is true of this subject now."""
+    """The certificate that is true of this subject now. A proof that broke off is none."""
     path = _path(subject, interpreter)
-    return records.read_json(path) if path.exists() else None
+    found = records.read_json(path) if path.exists() else None
+    return None if found is None or found.get("error") else found
 
 
 def prove(
@@ -237,7 +238,11 @@ class _ProofJob:
         self._home.cleanup()
 
     def certificates(self) -> list[tuple[Subject, Json]]:
-        """What was proven, filed. Nothing is filed for what the process never got to; it is not proven."""
+        """What was proven or refuted, filed.
+
+        What the process never got to, or failed on, is not proven, but tried again the next time: memory or a
+        device may have been wanting.
+        """
         self._process.kill()
         self._process.wait()
         log = (self.directory / "log").read_text(encoding="utf-8", errors="replace")
@@ -257,7 +262,7 @@ class _ProofJob:
         for subject in self.wanted:
             proof = proofs.get((subject.algorithm, subject.network), never)
             certificate = {**proof, **report, **subject.__dict__, "made_at": records.now_iso()}
-            if proof is not never:
+            if not proof["error"]:
                 path = _path(subject, self.interpreter)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 records.write_json(path, certificate)

@@ -63,3 +63,14 @@ def test_a_failed_proof_is_filed_and_says_where(interpreters: dict[str, Interpre
     again: list[str] = []
     certificates.prove(WANTED[:1], interpreters, lambda made: again.append(certificates.sentence(made)))
     assert again == []
+
+
+def test_a_proof_that_broke_off_is_tried_again(interpreters: dict[str, Interpreter]) -> None:
+    """A GPU may have been taken, memory short: that is no verdict on the contestant."""
+    dies_after(interpreters, [{**PROOF, "passed": False, "error": "RuntimeError: out of memory"}])
+    (broken,) = certificates.prove(WANTED[:1], interpreters, lambda _: None)
+    assert certificates.sentence(broken) == "numpy:eager dqn mlp: NOT PROVEN, RuntimeError: out of memory"
+    assert certificates.find(WANTED[0], interpreters["numpy"]) is None
+    dies_after(interpreters, [PROOF])
+    (proven,) = certificates.prove(WANTED[:1], interpreters, lambda _: None)
+    assert proven["passed"]

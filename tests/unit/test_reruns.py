@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from rldyno.cli import app
+from rldyno.errors import Problem
 from rldyno.records import Json, next_attempt, trial_state
 from rldyno.reruns import NoiseLimit, read_attempts, run_until_quiet
 
@@ -145,3 +148,9 @@ def test_a_trial_that_a_later_one_shows_to_be_slow_is_repeated(tmp_path: Path) -
     assert read_attempts(trials / "first").aside == {1: pytest.approx(0.5)}
     assert read_attempts(trials / "first").current == 0.0
     assert read_attempts(trials / "second").count == 1
+
+
+def test_attempts_without_a_limit_are_a_problem(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["run", str(tmp_path / "study.toml"), "--noise-attempts", "5"])
+    assert isinstance(done.exception, Problem)
+    assert "--max-noise" in (done.exception.fix or "")

@@ -37,8 +37,11 @@ def run(
         typer.Option(min=0.0, metavar="SCORE", help="Run trials again whose noise score is above this."),
     ] = None,
     noise_attempts: Annotated[
-        int, typer.Option(min=1, help="With --max-noise: attempts per trial; the quietest counts.")
-    ] = 3,
+        int | None,
+        typer.Option(
+            min=1, help="With --max-noise: attempts per trial, 3 if not given; the quietest counts."
+        ),
+    ] = None,
     no_limits: Annotated[
         bool, typer.Option("--no-limits", help="Do not measure what this machine can do at best.")
     ] = False,
@@ -50,10 +53,13 @@ def run(
     """Run a study and print its answer. Run again, it goes on where it stopped."""
     from rich.console import Console
 
-    from rldyno.reruns import NoiseLimit
+    from rldyno.errors import Problem
+    from rldyno.reruns import ATTEMPTS_AT_MOST, NoiseLimit
     from rldyno.run import Options, run_study
     from rldyno.toolchains.resolve import parse_overrides
 
+    if noise_attempts and max_noise is None:
+        raise Problem("--noise-attempts does nothing by itself", fix="add --max-noise 0.1, or leave it out")
     options = Options(
         out=out,
         overrides=parse_overrides(toolchain or []),
@@ -65,7 +71,7 @@ def run(
         report=not no_report,
         limits=not no_limits,
         tensorboard=tensorboard,
-        noise_limit=None if max_noise is None else NoiseLimit(max_noise, noise_attempts),
+        noise_limit=None if max_noise is None else NoiseLimit(max_noise, noise_attempts or ATTEMPTS_AT_MOST),
     )
     try:
         finished = run_study(study, options, Console())
