@@ -19,7 +19,7 @@ from rldyno.nets import measure, show, tables
 from rldyno.nets.figures import Kind, figures
 from rldyno.nets.timer import Timer, TimerGone
 from rldyno.nets.utilisation import Utilisation
-from rldyno.nets.work import ACT, PAGEABLE, PINNED, RESIDENT, UPDATE, Asked, net_named, time_job
+from rldyno.nets.work import ACT, PAGEABLE, PINNED, RESIDENT, UPDATE, Asked, least_bytes, net_named, time_job
 from rldyno.toolchains.resolve import Interpreter
 
 FAKE_RIG = Path(__file__).parents[1] / "workers" / "fake_timer"
@@ -146,6 +146,20 @@ def test_nothing_to_measure_is_a_problem_that_leaves_nothing_behind(fake_workers
         measure.run(ask("missing:eager"), tmp_path / "new" / "nets.json", lambda line: None)
     assert found.value.fix == "rldyno setup missing"
     assert not (tmp_path / "new").exists()
+
+
+def test_what_cannot_fit_is_told_before_anything_starts(fake_workers: None, tmp_path: Path):
+    asked = ask("numpy:fast", "numpy:slow", update_rows=(10**12,))
+    with pytest.raises(Problem, match=r"mlp64: 2 workers at once hold .* GB at least") as found:
+        measure.run(asked, tmp_path / "nets.json", lambda line: None)
+    assert "--batch-train" in (found.value.fix or "")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_least_memory_of_a_worker():
+    weights = (4 * 64 + 64) + (64 * 64 + 64) + (64 * 2 + 2)
+    held = 16 * 4 * 4 + 128 * (4 + 1) * 4
+    assert least_bytes(ask("numpy:fast"), MLP) == 2 * weights * 4 + held
 
 
 def test_a_directory_that_cannot_be_written_is_a_problem(fake_workers: None, tmp_path: Path):

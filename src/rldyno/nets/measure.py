@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 import rldyno
 import rldyno_rig
 from rldyno import records
@@ -25,7 +27,7 @@ from rldyno.machine import machine_facts
 from rldyno.manifest import git_revision
 from rldyno.nets.timer import Timer, TimerGone
 from rldyno.nets.utilisation import Meter, Utilisation, open_meter
-from rldyno.nets.work import Asked, Net, time_job
+from rldyno.nets.work import Asked, Net, least_bytes, time_job
 from rldyno.preparation import check_free
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter, resolve
@@ -53,6 +55,7 @@ def run(
         framework: {"python": interpreter.python, "versions": interpreter.versions}
         for framework, interpreter in interpreters.items()
     }
+    check_memory(asked, len(usable(asked, interpreters)))
     check_free(path.parent)
     if verify:
         prove(asked, interpreters, say)
@@ -127,6 +130,24 @@ def find_interpreters(
     return found
 
 
+def usable(asked: Asked, interpreters: Mapping[str, Interpreter]) -> list[str]:
+    return [name for name in asked.contestants if name.partition(":")[0] in interpreters]
+
+
+def check_memory(asked: Asked, contestants: int) -> None:
+    """A Problem for what cannot fit: the kernel would end some process, not always ours."""
+    free = psutil.virtual_memory().available
+    workers = "one worker holds" if contestants == 1 else f"{contestants} workers at once hold"
+    for net in asked.nets:
+        needed = contestants * least_bytes(asked, net)
+        if needed > free:
+            raise Problem(
+                f"{net.name}: {workers} {needed / 1e9:,.0f} GB at least, "
+                f"{free / 1e9:,.0f} GB of memory are free",
+                fix="give fewer --contestants, a smaller network, or smaller --batch-act and --batch-train",
+            )
+
+
 def prove(asked: Asked, interpreters: Mapping[str, Interpreter], say: Say) -> None:
     """A time counts only beside a certificate: make those that are missing."""
     from rldyno import certificates
@@ -168,7 +189,7 @@ def warm_timers(
     As many start at once as a worker has cores, for they share these.
     """
     timers: dict[str, Timer] = {}
-    waiting = [name for name in asked.contestants if name.partition(":")[0] in interpreters]
+    waiting = usable(asked, interpreters)
     try:
         while waiting:
             batch, waiting = waiting[: asked.cores], waiting[asked.cores :]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from rldyno.errors import Problem
+from rldyno.limits.floor import ITEM_BYTES, batch_bytes
 from rldyno_rig import hyper
-from rldyno_rig.spec import Spec, complete
+from rldyno_rig.spec import Spec, complete, parameter_shapes
 
 Json = dict[str, Any]
 
@@ -90,6 +92,15 @@ def spec_of(algorithm: str, net: Net) -> Spec:
     values = hyper.LEARNERS[algorithm](convolutions=net.convolutions, hidden=net.hidden)
     images = bool(net.convolutions) and algorithm != CLASSIFIER
     return complete(algorithm, values, net.observation, "uint8" if images else "float32", net.outputs)
+
+
+def least_bytes(asked: Asked, net: Net) -> int:
+    """What one worker holds at least: weights, gradients and its largest batches."""
+    spec = spec_of(asked.algorithm, net)
+    weights = sum(math.prod(shape) for shape in parameter_shapes(spec.network).values())
+    batches = {ACT: max(asked.act_rows), UPDATE: max(asked.update_rows)}
+    held = sum(batch_bytes(spec, rows, asked.dtype, measure) for measure, rows in batches.items())
+    return 2 * weights * ITEM_BYTES[asked.dtype] + held
 
 
 def time_job(asked: Asked, contestant: str, net: Net) -> Json:
