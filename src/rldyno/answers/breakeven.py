@@ -24,7 +24,7 @@ class Course:
     contestant: str
     costs: Floats
     draws: Floats | None
-    """None for a single run."""
+    """None for a single run, and where nobody asked for them."""
     n: int
     updates_counted: bool
 
@@ -102,8 +102,8 @@ def length_words(length: Estimate, unit: str) -> str:
     return f"{count(length.point)} {unit} [{count(length.low)}, {count(length.high)}]"
 
 
-def courses(runs: Mapping[str, Runs], rng: np.random.Generator) -> list[Course]:
-    """Of every contestant that has a run which learned."""
+def courses(runs: Mapping[str, Runs], rng: np.random.Generator | None) -> list[Course]:
+    """Of every contestant that has a run which learned; without intervals where there is no generator."""
     found = ((name, costs(done)) for name, done in runs.items())
     return [course(name, rows, rng) for name, rows in found if len(rows)]
 
@@ -124,8 +124,8 @@ def costs(done: Runs) -> Floats:
     return np.asarray(rows[known])
 
 
-def course(contestant: str, rows: Floats, rng: np.random.Generator) -> Course:
-    draws = resampled(rows, rng, typical) if len(rows) > 1 else None
+def course(contestant: str, rows: Floats, rng: np.random.Generator | None) -> Course:
+    draws = resampled(rows, rng, typical) if rng is not None and len(rows) > 1 else None
     counted = bool(np.isfinite(rows[:, PER_UPDATE]).all())
     return Course(contestant, typical(rows), draws, len(rows), counted)
 
@@ -184,10 +184,8 @@ def starting_order(item: Course) -> tuple[float, float]:
 
 def pairwise(found: Sequence[Course]) -> tuple[BreakEven, ...]:
     """Every pair; modes of one framework come first, and pairs that cross before those that do not."""
-    turns = []
-    for pair in itertools.combinations(found, 2):
-        first, then = sorted(pair, key=starting_order)
-        turns.append((first.framework != then.framework, break_even(first, then)))
+    pairs = itertools.combinations(sorted(found, key=starting_order), 2)
+    turns = [(first.framework != then.framework, break_even(first, then)) for first, then in pairs]
     return tuple(turn for _, turn in sorted(turns, key=lambda item: (item[0], not item[1].crosses)))
 
 
@@ -195,10 +193,14 @@ def run_lengths(found: Sequence[Course]) -> RunLengths | None:
     """None with fewer than two to compare."""
     if len(found) < 2:
         return None
-    turns, frameworks = overtakings(found), {item.contestant: item.framework for item in found}
-    modes = (turn for turn in pairwise(found) if frameworks[turn.first] == frameworks[turn.then])
+    turns, in_order = overtakings(found), sorted(found, key=starting_order)
+    modes = (
+        turn
+        for framework in dict.fromkeys(item.framework for item in in_order)
+        for turn in pairwise([item for item in in_order if item.framework == framework])
+    )
     return RunLengths(
-        shortest=turns[0].first if turns else min(found, key=starting_order).contestant,
+        shortest=turns[0].first if turns else in_order[0].contestant,
         turns=turns,
         modes=tuple(turn for turn in modes if turn not in turns),
     )

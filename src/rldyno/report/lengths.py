@@ -8,7 +8,6 @@ import numpy as np
 
 from rldyno.answers.breakeven import courses
 from rldyno.answers.groups import Group
-from rldyno.answers.table import SEED
 from rldyno.report.measures import significant
 
 # Steps for which the time of a run is drawn.
@@ -16,9 +15,7 @@ RUN_LENGTHS = np.geomspace(1e3, 1e7, 33)
 
 
 def run_length_rows(group: Group) -> list[dict[str, Any]]:
-    found = courses(
-        {row.contestant: group.runs[row.contestant] for row in group.rows}, np.random.default_rng(SEED)
-    )
+    found = courses({row.contestant: group.runs[row.contestant] for row in group.rows}, rng=None)
     return [
         {
             "contestant": course.contestant,

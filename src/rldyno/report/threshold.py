@@ -10,8 +10,8 @@ import numpy as np
 from rldyno.answers.groups import THRESHOLD, Group, Row
 from rldyno.answers.numbers import count, number, span
 from rldyno.answers.table import SEED
-from rldyno.stats.bootstrap import Estimate, Floats
-from rldyno.stats.censored import time_to_event
+from rldyno.stats.bootstrap import Estimate, Floats, Resampler, estimate_of
+from rldyno.stats.censored import survival_median
 from rldyno.typeset import Table
 
 COLUMNS = ("Contestant", "Comparison", "Reached", "Steps", "Episodes", "Training, s", "With start-up, s")
@@ -19,8 +19,9 @@ COLUMNS = ("Contestant", "Comparison", "Reached", "Steps", "Episodes", "Training
 
 def threshold_table(groups: Sequence[Group]) -> Table | None:
     """Of the comparisons that have a threshold; medians with 95 % intervals, runs that missed it censored."""
+    resampler = Resampler(np.random.default_rng(SEED))
     rows = tuple(
-        threshold_row(group, row)
+        threshold_row(group, row, resampler)
         for group in groups
         if group.stop_return is not None
         for row in group.rows
@@ -31,25 +32,23 @@ def threshold_table(groups: Sequence[Group]) -> Table | None:
     return Table("to-threshold", "To the threshold: medians with 95 % intervals", COLUMNS, rows)
 
 
-def threshold_row(group: Group, row: Row) -> tuple[str, ...]:
+def threshold_row(group: Group, row: Row, resampler: Resampler) -> tuple[str, ...]:
     done = group.runs[row.contestant]
     figure = row.figures.get(THRESHOLD.name)
     return (
         row.contestant,
         group.label,
         f"{row.reached} of {row.done}",
-        counted(median(done.steps_to_threshold())),
-        counted(median(done.episodes_to_threshold())),
-        timed(median(done.training_to_threshold())),
+        counted(median(done.steps_to_threshold(), resampler)),
+        counted(median(done.episodes_to_threshold(), resampler)),
+        timed(median(done.training_to_threshold(), resampler)),
         timed(None if figure is None else figure.estimate),
     )
 
 
-def median(runs: Floats) -> Estimate | None:
+def median(runs: Floats, resampler: Resampler) -> Estimate | None:
     """Of rows (amount, reached)."""
-    if not len(runs):
-        return None
-    return time_to_event(runs[:, 0], runs[:, 1] > 0, np.random.default_rng(SEED)).estimate
+    return estimate_of(resampler.sample(runs, survival_median)) if len(runs) else None
 
 
 def counted(estimate: Estimate | None) -> str:
