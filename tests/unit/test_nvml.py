@@ -337,11 +337,36 @@ def test_a_driver_that_fails_once_loses_no_energy_and_its_reason_is_forgotten() 
     assert reasons["gpu_joules"] == "NVML: Timeout, 7.0 s into the trial"
 
 
-def test_an_energy_counter_that_is_set_back() -> None:
+def test_a_gpu_that_answers_something_is_not_lost() -> None:
+    fast = ("nvmlDeviceGetUtilizationRates", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetMemoryInfo")
+    nvml = FakeNvml(FakeGpu())
+    hardware = Hardware(CpuCounter(), opened(nvml), None)
+    nvml.broken = dict.fromkeys(fast, "Timeout")
+    hardware.read(SECOND, [1], slow=True)
+    assert gpu_warnings(gpu_figures(hardware, EVER), hardware) == []
+
+
+def test_a_card_that_supports_nothing_is_not_lost() -> None:
+    calls = {name: "Not Supported" for name in vars(FakeNvml) if name.startswith("nvmlDeviceGet")}
+    for name in ("Count", "HandleByIndex", "Name", "UUID"):
+        del calls[f"nvmlDeviceGet{name}"]
+    hardware = Hardware(CpuCounter(), opened(FakeNvml(FakeGpu(), broken=calls)), None)
+    hardware.read(SECOND, [1], slow=True)
+    hardware.finish(2 * SECOND)
+    block = gpu_figures(hardware, EVER)
+    assert block is not None
+    assert {name for name, value in block.items() if value is None} == set(block["reasons"])
+    assert set(block["reasons"].values()) == {"NVML: Not Supported"}
+    assert gpu_warnings(block, hardware) == []
+
+
+@pytest.mark.parametrize("counter", [100, 7_500_000])
+def test_an_energy_counter_that_is_set_back(counter: int) -> None:
     gpu = FakeGpu()
     hardware = Hardware(CpuCounter(), opened(FakeNvml(gpu)), None)
+    gpu.energy_mj = 8_000_000
     hardware.read(SECOND, [1], slow=True)
-    gpu.energy_mj = 100
+    gpu.energy_mj = counter
     assert hardware.read(2 * SECOND, [1], slow=True)["gpu_energy_joules"] is None
     gpu.energy_mj = 9_000_000
     assert hardware.read(3 * SECOND, [1], slow=True)["gpu_energy_joules"] is None

@@ -212,10 +212,14 @@ def test_what_a_failed_trial_says_of_itself_stands_for_all_its_figures(tmp_path:
     trial = next((root / "trials").iterdir())
     edit(trial / "outcome.json", result=None, noise=None, reasons={"result": "killed", "noise": "never ran"})
     said = load_results(root).reasons[trial.name]
+    assert said["threshold_s"] == "killed"
     assert {said[name] for name in ("train_s", "steps_per_s", "final_return", "transfer_put_ns")} == {
         "killed"
     }
     assert {said[name] for name in ("noise_score", "calibration_ns", "noise_steal_percent")} == {"never ran"}
+    asked = json.loads((trial / "trial.json").read_text())
+    edit(trial / "trial.json", budget={**asked["budget"], "stop_return": None})
+    assert load_results(root).reasons[trial.name]["threshold_s"] == "the study has no threshold"
 
 
 def test_shares_by_name_are_one_text(tmp_path: Path) -> None:
