@@ -61,7 +61,7 @@ def missing(found: Figures, run_s: float | None, steps: int | None) -> dict[str,
     """Figure → why it is null."""
     unread = "no sample has a reading of the whole machine"
     if run_s is not None and run_s < 2 * READING_S:
-        unread = "a run this short has no reading of the whole machine, which is read once a second"
+        unread = "it ended before the first reading of the whole machine"
     why = {
         "return_integral": "no episode ended",
         "cpu_integral": unread,

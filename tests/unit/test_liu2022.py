@@ -98,7 +98,26 @@ def test_what_a_short_run_lacks_is_null_and_says_why(home: Path) -> None:
     why = dict(said.filter(pl.col("column").is_in(list(MEANINGS))).select("column", "reason").iter_rows())
     assert why.keys() == row.keys()
     assert why["return_integral"] == "no episode ended"
-    assert "read once a second" in why["cpu_per_step"]
+    assert why["cpu_per_step"] == "it ended before the first reading of the whole machine"
     (shown,) = gather(load_results(home)).tables["integrals"]
     assert shown.rows[0][2:-1] == ("60", "–", "–", "30.0", "–", "0.500")
     assert shown.rows[0][-1] == f"no episode ended; {why['cpu_integral']}"
+
+
+def test_against_cores_workers_and_gpus(tmp_path: Path) -> None:
+    shape = Shape(
+        contestants=[NUMPY],
+        algorithms=["ppo"],
+        seeds=1,
+        cores=(1, 2),
+        devices=("cpu", "cuda"),
+        workers=(1, 2),
+    )
+    content = gather(load_results(write_results(tmp_path / "r", shape)))
+    against = {scope.label.rpartition(": against ")[2] for scope in content.axes}
+    assert against == {"CPU cores", "workers", "GPUs, one per worker"}
+    drawn = {name for scope in content.axes for name in scope.charts}
+    figures = {name.replace("_", "-") for name in MEANINGS}
+    assert drawn >= {
+        f"{axis}-{name}" for axis in ("cpu-cores", "workers", "gpus-one-per-worker") for name in figures
+    }

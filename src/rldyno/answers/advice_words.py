@@ -88,9 +88,13 @@ def length_words(pick: Pick, found: RunLengths) -> str:
 
 
 def runs_here(group: Group) -> str:
-    """How far break-evens reach beyond what was run."""
+    """How far break-evens can be seen and not only reckoned."""
     taken = np.concatenate([group.runs[row.contestant].known("steps") for row in group.ranked])
-    return f"Runs here took about {number(float(np.median(taken)), 0)} steps." if len(taken) else ""
+    if not len(taken):
+        return ""
+    return (
+        f"Runs here took about {number(float(np.median(taken)), 0)} steps; what lies beyond is extrapolated."
+    )
 
 
 def seeds_until_resolved(directory: Path, fewest: int, most: int) -> str:
