@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from typing import get_args
 
@@ -38,10 +39,23 @@ def usable_gpus() -> tuple[int, str | None]:
 
     nvml, reason = start_nvml()
     if nvml is None:
-        return 0, reason
+        # Some boards compute without NVML; what NVML would have measured is then missing, with this reason.
+        count = gpus_of_the_driver()
+        return count, None if count else reason
     try:
         if not nvml.nvmlDeviceGetCount():
             return 0, "the driver lists none"
         return len(visible_devices(nvml, os.environ)), None
     except nvml.NVMLError as error:
         return 0, f"NVML: {error}"
+
+
+def gpus_of_the_driver() -> int:
+    """How many CUDA itself can use, of those that CUDA_VISIBLE_DEVICES leaves."""
+    try:
+        cuda = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+    except OSError:
+        return 0
+    count = ctypes.c_int(0)
+    failed = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
+    return 0 if failed else count.value

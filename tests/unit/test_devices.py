@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_nvml import FakeGpu, FakeNvml
@@ -77,6 +78,25 @@ def test_hidden_and_broken_gpus_have_their_own_words(monkeypatch: pytest.MonkeyP
     machine_with(monkeypatch, FakeNvml(FakeGpu(), broken={"nvmlDeviceGetCount": "GPU is lost"}))
     with pytest.raises(Problem, match="GPU is lost"):
         devices.check_device("cuda")
+
+
+@pytest.mark.parametrize(("status", "usable"), [(0, True), (100, False)])
+def test_without_nvml_the_driver_is_asked(monkeypatch: pytest.MonkeyPatch, status: int, usable: bool):
+    class Cuda:
+        def cuInit(self, flags: int) -> int:
+            return status
+
+        def cuDeviceGetCount(self, count: Any) -> int:
+            count._obj.value = 1
+            return 0
+
+    machine_with(monkeypatch, None)
+    monkeypatch.setattr("ctypes.CDLL", lambda name: Cuda())
+    if usable:
+        devices.check_device("cuda")
+    else:
+        with pytest.raises(Problem, match="no GPU that can be used: NVML"):
+            devices.check_device("cuda")
 
 
 @pytest.mark.parametrize("command", [["nets"], ["verify"], ["limits"]])
