@@ -7,6 +7,7 @@ import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rldyno.answers.table import compare
@@ -16,9 +17,11 @@ from rldyno.report import write_report
 from rldyno.report.content import Content, gather
 from rldyno.report.figures import all_tables
 from rldyno.report.hardware import not_measured
+from rldyno.report.phases import cost_band
 from rldyno.report.verdicts import task_advice
 from rldyno.report.write import render
 from rldyno.results import load_results
+from rldyno.stats.bootstrap import Floats
 from rldyno.typeset import Table
 from rldyno_rig import schema
 from synthetic import COMPILE, NUMPY, TORCH, ZOO, Contestant, Shape, write_results
@@ -87,6 +90,16 @@ def test_time_and_steps_to_the_threshold(tmp_path: Path) -> None:
     assert censored[:3] == ("torch:compile", "PPO on CartPole-v1", "1 of 3")
     assert set(censored[3:]) == {"not reached by half"}
     assert not content_of(tmp_path / "open", stop_return=None).tables["threshold"]
+
+
+def test_one_long_run_does_not_thin_out_the_phases_of_the_others() -> None:
+    def run(seconds: int) -> dict[str, Floats]:
+        steps = np.arange(1, seconds + 1) * 1000.0
+        return {"step": steps, "update_ns": steps * 10_000}
+
+    band = cost_band("torch:eager", [run(3), run(4), run(40)], "update", points=100)
+    assert band.x.tolist() == [500, 1500, 2500, 3500]
+    assert band.y.tolist() == pytest.approx([10, 10, 10, 10])
 
 
 def test_what_a_step_costs_in_each_phase_as_training_goes_on(tmp_path: Path) -> None:

@@ -105,7 +105,10 @@ def answer(theme: Theme, title: str, x_title: str) -> Chart:
     base = shown(alt.Chart(alt.NamedData("rows")))
     y = rows_axis(theme, "contestant:N")
     interval = bounded(base).encode(
-        x=alt.X("start:Q", title=x_title, scale=alt.Scale(zero=True)), x2="end:Q", y=y, color=colour(theme)
+        x=alt.X("start:Q", title=x_title, scale=alt.Scale(zero=True), axis=plain_axis(tick_count=6)),
+        x2="end:Q",
+        y=y,
+        color=colour(theme),
     )
     point = base.mark_point(size=110, strokeWidth=2, filled=False, opacity=1).encode(
         x=alt.X("value:Q", title=x_title),

@@ -86,7 +86,7 @@ def distance_cells(one: Distance) -> tuple[str, ...]:
         number(one.update_us.point),
         number(one.floor_us),
         BOUND_WORDS.get(one.bound, one.bound),
-        factor(one.multiple.point) + (f" ({bounds})" if bounds else ""),
+        f"{number(one.multiple.point)}×" + (f" ({bounds})" if bounds else ""),
     )
 
 

@@ -42,7 +42,8 @@ def phase_bands(results: Results, group: Group, points: int, damaged: list[str])
 
 def cost_band(contestant: str, runs: Sequence[Columns], phase: str, points: int) -> Band:
     rows = int(np.median([len(run["step"]) for run in runs]))
-    edges = np.linspace(0, max(run["step"][-1] for run in runs), min(points, rows) + 1)
+    # As far as half of the runs went: beyond there is no band.
+    edges = np.linspace(0, np.median([run["step"][-1] for run in runs]), min(points, rows) + 1)
     totals = np.stack([reached(edges, run["step"], run[f"{phase}_ns"]) for run in runs])
     costs = np.diff(totals) / np.diff(edges) / 1e3
     return quartile_band(contestant, (edges[:-1] + edges[1:]) / 2, costs)
