@@ -24,6 +24,7 @@ from rldyno import records
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
 from rldyno.launch.children import die_with_parent
+from rldyno.launch.cpus import available_cpus
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig import identity
@@ -97,7 +98,8 @@ def prove(
 ) -> list[Json]:
     """The certificate of each subject, proving those that have none; contestants side by side.
 
-    Nothing is timed here, so every core may be used.
+    Nothing is timed here, so every core may be used. One whose process cannot prove anything does not keep
+    the others from it, unless there are none.
     """
     certificates: dict[Subject, Json] = {}
     missing: dict[tuple[str, str], list[Subject]] = {}
@@ -109,9 +111,11 @@ def prove(
             certificates[subject] = found
     waiting = list(missing.values())
     running: list[_ProofJob] = []
+    broken: list[Problem] = []
+    cores = len(available_cpus() or range(os.cpu_count() or 1))
     try:
         while waiting or running:
-            while waiting and len(running) < len(os.sched_getaffinity(0)):
+            while waiting and len(running) < cores:
                 first = waiting.pop(0)
                 running.append(_ProofJob(first, interpreters[first[0].framework]))
             time.sleep(0.05)
@@ -120,9 +124,13 @@ def prove(
                 for subject, certificate in job.certificates():
                     certificates[subject] = certificate
                     on_proven(certificate)
+                if job.broken:
+                    broken.append(job.broken)
     finally:
         for job in running:
             job.close()
+    if broken and all(certificate["error"] for certificate in certificates.values()):
+        raise broken[0]
     return [certificates[subject] for subject in sorted(certificates)]
 
 
@@ -198,6 +206,7 @@ class _ProofJob:
     def __init__(self, wanted: list[Subject], interpreter: Interpreter) -> None:
         self.wanted = wanted
         self.interpreter = interpreter
+        self.broken: Problem | None = None
         home = cache_dir() / "proofs"
         home.mkdir(parents=True, exist_ok=True)
         self._home = tempfile.TemporaryDirectory(dir=home)
@@ -250,12 +259,14 @@ class _ProofJob:
         report = records.read_json(found) if found.exists() else None
         self._home.cleanup()
         if report is None:
-            raise Problem(
+            self.broken = Problem(
                 f"{self.wanted[0].contestant} could not be proven: its process ended before the first proof",
                 detail="\n".join(log.splitlines()[-15:]),
                 fix="look at the lines above; `rldyno doctor` shows what the toolchain misses",
                 code=1,
             )
+            hashes = code_hashes(self.wanted[0].framework)
+            report = {"python": self.interpreter.python, **hashes, "proofs": []}
         proofs = {(proof["algorithm"], proof["network"]): proof for proof in report.pop("proofs")}
         never = {"passed": False, "rungs": [], "error": "its process ended early: " + _last_line(log)}
         made = []

@@ -52,6 +52,22 @@ def test_a_process_that_proves_nothing_is_a_problem(interpreters: dict[str, Inte
     assert "out of luck" in str(caught.value.detail)
 
 
+def test_a_process_that_proves_nothing_does_not_keep_others_from_it(
+    interpreters: dict[str, Interpreter], tmp_path: Path
+) -> None:
+    dies_after(interpreters, [PROOF])
+    broken = tmp_path / "broken"
+    broken.write_text(f"#!{sys.executable}\nprint('Illegal instruction')\n")
+    broken.chmod(0o755)
+    interpreters["torch"] = Interpreter("torch", broken, "given", "3.11.7", {"torch": "2.0"}, None)
+    asked = [WANTED[0], Subject("torch:eager", "dqn", "mlp", "cpu")]
+    proven, failed = certificates.prove(asked, interpreters, lambda _: None)
+    assert proven["passed"]
+    assert not failed["passed"]
+    assert "Illegal instruction" in certificates.sentence(failed)
+    assert certificates.find(asked[1], interpreters["torch"]) is None
+
+
 def test_a_failed_proof_is_filed_and_says_where(interpreters: dict[str, Interpreter]) -> None:
     rung = {"rung": "loss", "dtype": "float64", "error": 0.5, "tolerance": 1e-10, "passed": False}
     dies_after(interpreters, [{**PROOF, "passed": False, "rungs": [rung]}])
