@@ -36,8 +36,8 @@ def test_tensorflow_traces_once(mode: str) -> None:
         f"tensorflow:{mode}",
         """
         traced = []
-        network = backend._network
-        backend._network = lambda *args: traced.append(1) or network(*args)
+        network = backend.forward
+        backend.forward = lambda *args: traced.append(1) or network(*args)
         learner = make()
 
         def work(lr):
