@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from rldyno.errors import Problem
+from rldyno.probe.probe import FIRST_SLOW_NS
 from rldyno.results import Results
 from rldyno.stats.bootstrap import Floats
 
@@ -18,8 +19,6 @@ MEANINGS = {
     "cpu_per_step": "cpu_integral / environment steps",
     "memory_per_step": "memory_integral / environment steps",
 }
-# The probe reads what concerns the whole machine once a second.
-READING_S = 1.0
 Figures = Mapping[str, float | None]
 
 
@@ -60,7 +59,8 @@ def integral(time_s: Floats, values: Floats, end_s: float | None = None) -> floa
 def missing(found: Figures, run_s: float | None, steps: int | None) -> dict[str, str]:
     """Figure → why it is null."""
     unread = "no sample has a reading of the whole machine"
-    if run_s is not None and run_s < 2 * READING_S:
+    # Load is what lies between two readings, and the first is taken when the worker is there.
+    if run_s is not None and run_s * 1e9 < 3 * FIRST_SLOW_NS:
         unread = "it ended before the first reading of the whole machine"
     why = {
         "return_integral": "no episode ended",

@@ -399,11 +399,20 @@ def test_a_second_of_samples_is_written_at_once(monkeypatch: pytest.MonkeyPatch)
     output = io.StringIO()
     probe = Probe(1, 20, output, 0, tree=FakeTree(), machine=FakeMachine())
     lines = []
-    for second in (0, 0.05, 0.95, 1.0):
+    for second in (0, 1.0, 1.05, 1.95, 2.0):
         monkeypatch.setattr("rldyno.probe.probe.time.monotonic_ns", lambda s=second: round(s * 1e9))
         probe.sample()
         lines.append(output.getvalue().count("\n"))
-    assert lines == [2, 2, 2, 5]
+    assert lines == [2, 3, 3, 3, 6]
+
+
+def test_the_machine_is_read_oftener_at_first_so_that_short_trials_know_its_load(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moments = [step * 0.05 for step in range(61)]
+    _, rows = sampled(monkeypatch, moments, FakeTree())
+    read = [moment for moment, row in zip(moments, rows, strict=True) if row["machine_memory_percent"]]
+    assert read == pytest.approx([0, 0.25, 0.5, 1.0, 2.0, 3.0])
 
 
 def test_the_end_of_the_tree_is_no_sample(monkeypatch: pytest.MonkeyPatch) -> None:

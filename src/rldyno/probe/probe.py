@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _SLOW_NS = 1_000_000_000
 """New children, threads, peak, machine load: at 1 Hz. Ticks of 10 ms make faster load figures coarse."""
+FIRST_SLOW_NS = 250_000_000
+"""Oftener at first, after 0.25, 0.5 and 1 s: short trials would end without any."""
 _RARE_NS = 2_000_000_000
 """USS makes the kernel walk the worker's page tables: every 2 s, less often where it would take more than
 1/1000 of a core."""
@@ -104,7 +106,7 @@ class Probe:
             more = (more or {}) | self._hardware.read(now - self._spawn_ns, self.tree.pids(), slow)
         self._pending.append((now - self._spawn_ns, taken, more))
         if slow:
-            self._next_slow = now + _SLOW_NS
+            self._next_slow = now + min(_SLOW_NS, max(FIRST_SLOW_NS, now - self._spawn_ns))
             self.write()
         return True
 
