@@ -17,6 +17,7 @@ from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.nets import measure, show, tables
 from rldyno.nets.figures import Kind, figures
+from rldyno.nets.remarks import remarks
 from rldyno.nets.timer import Timer, TimerGone
 from rldyno.nets.utilisation import Utilisation
 from rldyno.nets.work import ACT, PAGEABLE, PINNED, RESIDENT, UPDATE, Asked, least_bytes, net_named, time_job
@@ -138,7 +139,7 @@ def test_an_interruption_keeps_the_finished_rounds(
     record = show.read(tmp_path)
     assert not record["complete"]
     assert all(len(one["rounds"]) == 1 for one in record["measurements"])
-    assert any("Interrupted" in line for line in show.remarks(record))
+    assert any("Interrupted" in line for line in remarks(record))
 
 
 def test_nothing_to_measure_is_a_problem_that_leaves_nothing_behind(fake_workers: None, tmp_path: Path):
@@ -181,12 +182,10 @@ def test_a_busy_machine_is_told_beside_the_figures():
         {"net": "small", "round": number, "taken_percent": taken}
         for number, taken in enumerate((2.0, 48.0, None))
     ]
-    assert any("busy in 1 of 3 rounds: others used up to 48 %" in line for line in show.remarks(record))
+    assert any("busy in 1 of 3 rounds: others used up to 48 %" in line for line in remarks(record))
     record["disturbed"] = []
     record["limits"] = {"device": "cpu", "cores": 1, "taken_percent": 30.0}
-    assert any(
-        "limits of cpu with 1 core: measured while others used 30 %" in o for o in show.remarks(record)
-    )
+    assert any("limits of cpu with 1 core: measured while others used 30 %" in o for o in remarks(record))
 
 
 def test_a_workers_own_cpu_time_is_not_taken_by_others():
@@ -283,7 +282,7 @@ def test_utilisation_of_a_short_round_is_not_told():
     assert figure.gpu_percent is None
     record = record_of()
     record["asked"]["seconds"] = 0.25  # type: ignore[index]
-    assert any("--seconds 1.5" in line for line in show.remarks(record))
+    assert any("--seconds 1.5" in line for line in remarks(record))
 
 
 def test_the_papers_table_stands_beside_ours():

@@ -218,7 +218,10 @@ NETS = {
     },
     "machine": {"cpu": "a CPU", "gpus": []},
     "limits": None,
-    "workers": [{"contestant": "torch:eager", "certificate": "valid"}],
+    "complete": True,
+    "absent": [],
+    "gpu_percent_reason": "the network runs on the CPU",
+    "workers": [{"contestant": "torch:eager", "certificate": "absent"}],
     "measurements": [
         {
             "contestant": "torch:eager",
@@ -251,6 +254,7 @@ def test_the_paper_s_networks_beside_ours(tmp_path: Path) -> None:
     # 500 updates of 2 ms each.
     assert "1.00" in found.rows[0]
     assert any(row[0].startswith("Theano") and "2017" in row[0] for row in found.rows[1:])
+    assert "Not proven here to compute the same: torch:eager" in render(load_results(root))
 
 
 @pytest.mark.parametrize("text", ["{", "{}"])

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from rldyno import records
 from rldyno.errors import Problem
-from rldyno.limits.disturbance import is_busy, warnings
 from rldyno.nets import tables
 from rldyno.nets.figures import figures
 from rldyno.nets.record import read_record
-from rldyno.nets.utilisation import SHORTEST_S
+from rldyno.nets.remarks import remarks
 from rldyno.nets.work import NETS_FILE
 from rldyno.typeset import Table, comma_separated, is_figure, latex, markdown
 
@@ -48,45 +47,6 @@ def show(directory: Path, console: Console) -> None:
         records.write_atomically(directory / f"nets.{suffix}", text)
     for table in (*ours_beside_paper, tables.data_table(found)):
         records.write_atomically(directory / f"{table.name}.csv", comma_separated(table))
-
-
-def remarks(record: Json) -> list[str]:
-    """What a reader must know beside the figures."""
-    lines = [
-        "To fastest: ratio of the same round and its 95 % bootstrap interval over rounds. "
-        "To limit: multiple of the floor that arithmetic and bandwidth of this machine set.",
-        *tables.errors(record),
-    ]
-    for absent in record["absent"]:
-        on = f" on {absent['net']}" if absent["net"] else ""
-        lines.append(f"Absent: {absent['contestant']}{on}: {absent['reason']}")
-    unproven = sorted({w["contestant"] for w in record["workers"] if w["certificate"] != "valid"})
-    if unproven:
-        lines.append(f"Not proven here to compute the same: {', '.join(unproven)} (rldyno verify)")
-    if record["gpu_percent_reason"] and record["asked"]["device"] != "cpu":
-        lines.append(f"GPU utilisation was not measured: {record['gpu_percent_reason']}")
-    elif record["asked"]["device"] != "cpu" and record["asked"]["seconds"] < SHORTEST_S:
-        lines.append(f"GPU utilisation is a mean over a second: give --seconds {SHORTEST_S:g} or more.")
-    lines += busy_rounds(record)
-    lines += [
-        f"{line}. When the machine is quiet, a new measurement measures them again"
-        for line in warnings([record["limits"]] if record["limits"] else [])
-    ]
-    if not record["complete"]:
-        lines.append("Interrupted: these are the rounds that were finished.")
-    return lines
-
-
-def busy_rounds(record: Json) -> list[str]:
-    """Whether others worked on the CPUs that were measured. Older records do not tell."""
-    rounds = record.get("disturbed") or []
-    busy = [one["taken_percent"] for one in rounds if is_busy(one)]
-    if not busy:
-        return []
-    return [
-        f"The machine was busy in {len(busy)} of {len(rounds)} rounds: others used up to {max(busy):.0f} % "
-        "of these CPUs. Times may be too long, ratios less so; measure again when it is quiet."
-    ]
 
 
 def print_table(table: Table, console: Console) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rldyno.nets import tables
 from rldyno.nets.figures import figures
 from rldyno.nets.record import read_record
+from rldyno.nets.remarks import remarks
 from rldyno.results import Results
 from rldyno.typeset import Table
 
@@ -17,3 +18,8 @@ def nets_tables(results: Results) -> tuple[Table, ...]:
     found = figures(record)
     rest = tables.kinds_beside_paper(record, found)
     return (*tables.paper_tables(record, found), *([tables.call_table(record, rest)] if rest else []))
+
+
+def nets_remarks(results: Results) -> list[str]:
+    record = read_record(results.directory)
+    return [] if record is None else [line.rstrip(".") for line in remarks(record)]

@@ -21,6 +21,7 @@ from rldyno.errors import Problem
 from rldyno.report import crimes, hardware, page, parity, verdicts
 from rldyno.report.content import gather
 from rldyno.report.limits import low_limits
+from rldyno.report.nets import nets_remarks
 from rldyno.report.seeds import seeds_words
 from rldyno.report.theme import PART_COLOURS, html_theme
 from rldyno.results import Results, load_results
@@ -106,6 +107,7 @@ def render(results: Results) -> str:
             facts={contestant: page.flat(shown_facts(facts)) for contestant, facts in results.facts.items()},
             noise=noise(results),
             low_limits=low_limits(results),
+            nets_remarks=nets_remarks(results),
             phase_charts=[f"phase-{phase}" for phase in schema.PHASES],
             table_rows=TABLE_ROWS,
             study=results.study,
