@@ -96,6 +96,7 @@ MEASURED_COLUMNS = {
     "memory_after_import_bytes": _memory("after_import_bytes", "resident set once the framework is imported"),
     "memory_after_build_bytes": _memory("after_build_bytes", "once environments and learner exist"),
     "memory_after_first_call_bytes": _memory("after_first_call_bytes", "once compiled and warmed up"),
+    "memory_used_bytes": _memory("used_bytes", "at the end, once malloc has given back what was freed"),
     "memory_steady_bytes": _memory("steady_bytes", "median of the second half of the training"),
     "memory_steady_uss_bytes": _memory("uss_steady_bytes", "the same of what ending the trial would free"),
     "memory_growth_bytes_per_s": _memory(

@@ -104,6 +104,8 @@ def memory_figures(
     figures: dict[str, tuple[Any, str]] = {
         f"after_{mark}_bytes": (_at_mark(history, result, mark), missed) for mark in _MARKS
     }
+    unknown = "this C library does not give back what was freed when asked" if result else missed
+    figures["used_bytes"] = ((result or {}).get("memory") or {}).get("used_bytes"), unknown
     figures["peak_bytes"] = peak_bytes, "no sample was taken"
     figures |= _steady_figures(history, training)
     if no_uss and not history.uss:

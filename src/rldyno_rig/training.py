@@ -81,7 +81,12 @@ def _train(
         "learning": recorder.learning if recorder.updates else None,
         "threshold": recorder.threshold,
         "final_return": recorder.final_return(),
-        "memory": {**resident, "replay_bytes": recorder.replay_bytes, "replay_rows": recorder.replay_rows},
+        "memory": {
+            **resident,
+            "used_bytes": footprint.used_bytes(),
+            "replay_bytes": recorder.replay_bytes,
+            "replay_rows": recorder.replay_rows,
+        },
         "transfer": transfers.moved(sizes, recorder, trial["device"]),
         "device_memory": transfers.device_memory(backend, trial["device"]),
     }

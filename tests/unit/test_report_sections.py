@@ -143,7 +143,9 @@ def test_a_leak_is_listed_first(tmp_path: Path) -> None:
         outcome["memory"] |= {"growth_bytes_per_s": 2e6, "growth_low": 1.5e6, "leak": True}
         path.write_text(json.dumps(outcome))
     first, second = table(gather(load_results(root)), "memory-growth").rows
-    assert (first[0], first[3], first[-1]) == ("torch:compile", "+2,000.0", "3 of 3 runs")
+    assert (first[0], first[4], first[-1]) == ("torch:compile", "+2,000.0", "3 of 3 runs")
+    steady, used = (float(cell) for cell in first[2:4])
+    assert used == pytest.approx(steady * 0.8 / 0.99, rel=0.01)
     assert (second[0], second[-1]) == ("torch:eager", "none")
 
 

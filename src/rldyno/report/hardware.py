@@ -67,6 +67,7 @@ ENERGY = (
 MEMORY = (
     column("Peak, MB", "peak_rss_bytes", 1e-6),
     column("Steady, MB", "memory_steady_bytes", 1e-6),
+    column("In use at the end, MB", "memory_used_bytes", 1e-6),
     column("Growth, kB/s", "memory_growth_bytes_per_s", 1e-3),
 )
 """Shown by the memory section; here for what is missing there."""

@@ -70,6 +70,7 @@ def growth_table(groups: Sequence[Group]) -> Table | None:
             "Contestant",
             "Comparison",
             "Steady, MB",
+            "In use at the end, MB",
             "Growth, kB/s",
             "Widest 95 % interval",
             "Leaks in",
@@ -78,14 +79,14 @@ def growth_table(groups: Sequence[Group]) -> Table | None:
     )
 
 
-def growth_cells(runs: Runs) -> tuple[str, str, str, str]:
+def growth_cells(runs: Runs) -> tuple[str, ...]:
     growth = runs.known("memory_growth_bytes_per_s")
     low, high = (runs.known(f"memory_growth_{end}") for end in ("low", "high"))
-    steady = runs.middle("memory_steady_bytes")
+    steady, used = runs.middle("memory_steady_bytes"), runs.middle("memory_used_bytes")
     leaks, judged = int((runs["memory_leak"] > 0).sum()), len(runs.known("memory_leak"))
     widest = f"{kilobytes(low.min())} to {kilobytes(high.max())}" if len(low) and len(high) else "–"
     return (
-        "–" if steady is None else number(steady / 1e6),
+        *("–" if held is None else number(held / 1e6) for held in (steady, used)),
         kilobytes(float(np.median(growth))),
         widest,
         f"{leaks} of {judged} runs" if leaks else "none" if judged else "–",
