@@ -7,24 +7,25 @@ let the lab's own packages shadow the toolchain's.
 import os
 import sys
 import time
+from pathlib import Path
 
 STARTED_NS = time.perf_counter_ns()
 
 if not __package__:
     import importlib.util
 
-    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]  # noqa: PTH100
+    here = Path(__file__).resolve().parent
+    sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != here]
     spec = importlib.util.spec_from_file_location(
         "rldyno_rig",
-        os.path.join(here, "__init__.py"),  # noqa: PTH118
-        submodule_search_locations=[here],
+        here / "__init__.py",
+        submodule_search_locations=[str(here)],
     )
     package = importlib.util.module_from_spec(spec)
     sys.modules["rldyno_rig"] = package
     spec.loader.exec_module(package)
 
-from rldyno_rig.jobs import run  # noqa: E402
+from rldyno_rig.jobs import run  # noqa: E402 (there is no such package before)
 
 if __name__ == "__main__":
     code = run(sys.argv[1:], STARTED_NS)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_nvml import FakeGpu, FakeNvml
 from typer.testing import CliRunner
 
+from fake_nvml import FakeGpu, FakeNvml
 from rldyno import devices
 from rldyno.cli import app
 from rldyno.errors import Problem

@@ -75,8 +75,8 @@ def compare_group(
     group = Group(
         axes=axes,
         setting=setting_label(axes, varying),
-        stop_return=trials["stop_return"].max(),  # type: ignore[arg-type]
-        stop_episodes=trials["stop_episodes"].max(),  # type: ignore[arg-type]
+        stop_return=trials.select(pl.max("stop_return")).item(),
+        stop_episodes=trials.select(pl.max("stop_episodes")).item(),
         rows=(),
         trials=trials,
         runs=runs,

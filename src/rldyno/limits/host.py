@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -27,7 +28,7 @@ def peak_flops(dtype: str) -> float:
     for n in MATRICES:
         a, b = (rng.standard_normal((n, n)).astype(dtype) for _ in range(2))
         out = np.empty_like(a)
-        rates.append(2 * n**3 / shortest(lambda a=a, b=b, out=out: np.matmul(a, b, out=out)))  # type: ignore[misc]
+        rates.append(2 * n**3 / shortest(partial(np.matmul, a, b, out=out)))
     return max(rates)
 
 

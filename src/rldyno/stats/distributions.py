@@ -70,14 +70,12 @@ def incomplete_gamma(a: float, x: float) -> float:
 
 def deviation_interval(deviation: float, n: int, level: float = 0.95) -> tuple[float, float]:
     """Of the standard deviation of a normal variable, from that of n draws (chi-squared)."""
-    half = (n - 1) / 2
-    tails = ((1 + level) / 2, (1 - level) / 2)
-    quantiles = (
-        bisect(lambda x, tail=tail: incomplete_gamma(half, x / 2) - tail, 0.0, 20.0 * n)  # type: ignore[misc]
-        for tail in tails
-    )
-    low, high = (deviation * math.sqrt((n - 1) / quantile) for quantile in quantiles)
-    return low, high
+
+    def bound(tail: float) -> float:
+        quantile = bisect(lambda x: incomplete_gamma((n - 1) / 2, x / 2) - tail, 0.0, 20.0 * n)
+        return deviation * math.sqrt((n - 1) / quantile)
+
+    return bound((1 + level) / 2), bound((1 - level) / 2)
 
 
 def proportion_interval(hits: int, n: int, level: float = 0.95) -> tuple[float, float]:

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any, Dict, Optional
 
+import numba
 import numpy as np
 
 from rldyno_rig.backends.symbolic import INDEX_DTYPE, Learner
@@ -33,12 +34,11 @@ def _flags() -> str:
 
 os.environ["PYTENSOR_FLAGS"] = ",".join(filter(None, (os.environ.get("PYTENSOR_FLAGS"), _flags())))
 
-import numba  # noqa: E402
-import pytensor  # noqa: E402
-import pytensor.tensor as pt  # noqa: E402
-from pytensor.compile.mode import Mode, get_mode  # noqa: E402
-from pytensor.gradient import disconnected_grad  # noqa: E402
-from pytensor.tensor.special import log_softmax, softmax  # noqa: E402
+import pytensor  # noqa: E402 (reads its flags)
+import pytensor.tensor as pt  # noqa: E402 (reads its flags)
+from pytensor.compile.mode import Mode, get_mode  # noqa: E402 (reads its flags)
+from pytensor.gradient import disconnected_grad  # noqa: E402 (reads its flags)
+from pytensor.tensor.special import log_softmax, softmax  # noqa: E402 (reads its flags)
 
 __all__ = ["INDEX_DTYPE", "MODES", "facts", "make"]
 

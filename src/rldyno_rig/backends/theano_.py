@@ -29,8 +29,8 @@ def _blas_flags() -> str:
 
 os.environ["THEANO_FLAGS"] = "{},blas.ldflags={}".format(os.environ.get("THEANO_FLAGS", ""), _blas_flags())
 
-import theano  # noqa: E402
-import theano.tensor as T  # noqa: E402, N812
+import theano  # noqa: E402 (reads its flags)
+import theano.tensor as T  # noqa: E402, N812 (its community writes it so)
 
 __all__ = ["INDEX_DTYPE", "MODES", "facts", "make"]
 
