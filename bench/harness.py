@@ -16,10 +16,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from rldyno import records
-from rldyno.launch.cpus import available_cpus, place
-from rldyno.plan import Cell, Limits, Trial
-from rldyno.preparation import trial_json
+from rldyno.machine.cpus import available_cpus, place
+from rldyno.records import files as records
+from rldyno.session.preparation import trial_json
+from rldyno.study.plan import Cell, Limits, Trial
 from rldyno.toolchains.resolve import resolve
 from rldyno_rig import hyper
 from rldyno_rig.schema import OUTCOME_FILE, TRIAL_FILE
@@ -36,7 +36,7 @@ def run_trial(
     limits = Limits(steps=steps, episodes=None, wall_s=None, stop_return=None, stop_episodes=None)
     cell = Cell(contestant, algorithm, environment, None, "cpu", 1, 1, "float32", "closed", values, limits)
     probe_cpu, (cpus, *_) = place(available_cpus(), 1, 1)
-    command = [sys.executable, "-m", "rldyno.one_trial"]
+    command = [sys.executable, "-m", "rldyno.trial.entry"]
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         trial = trial_json(Trial(cell, seed, 0), resolve(cell.framework))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import median, report, run_trial
-from rldyno.launch.cpus import available_cpus, place
+from rldyno.machine.cpus import available_cpus, place
 from rldyno.toolchains.catalogue import peers
 from rldyno.toolchains.resolve import resolve
 from rldyno_rig import hyper

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fakes import make_trial, outcome_of, rldyno, start, wait_until, workers_in
 
-from rldyno import records
+from rldyno.records import files as records
 from rldyno_rig import schema
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from fakes import Lab, make_trial, outcome_of, rldyno, wait_until
 
-from rldyno import reruns
-from rldyno.launch.cpus import available_cpus, place
+from rldyno.machine.cpus import available_cpus, place
+from rldyno.session import reruns
 
 
 @contextlib.contextmanager

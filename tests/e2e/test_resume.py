@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fakes import Lab, outcome_of, rldyno, wait_until, workers_in
 
-from rldyno import records
+from rldyno.records import files as records
 
 SLOW_SECOND = ".s1.=good:60"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fakes import Lab, outcome_of, rldyno, wait_until
 
-from rldyno import records
+from rldyno.records import files as records
 
 
 @pytest.fixture

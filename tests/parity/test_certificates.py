@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from closed_runs import CONTESTANTS, EVERYTHING, SLOW_TO_COMPILE
-from rldyno import certificates
+from rldyno.proofs import certificates
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig import identity
 

@@ -27,7 +27,7 @@ from rldyno.answers.runs import Runs
 from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.report.turns import length
-from rldyno.results import load_results
+from rldyno.results.load import load_results
 from synthetic import COMPILE, NUMPY, TORCH, Contestant, Shape, write_results
 
 

@@ -7,12 +7,12 @@ import pytest
 from rich.console import Console
 
 from rldyno.answers.groups import Group
-from rldyno.answers.numbers import factor, interval, number, span
 from rldyno.answers.sentence import headline, resolved, sentence
 from rldyno.answers.table import compare
 from rldyno.answers.terminal import print_answer
-from rldyno.results import load_results
+from rldyno.results.load import load_results
 from rldyno.stats.bootstrap import Estimate
+from rldyno.text.numbers import factor, interval, number, span
 from synthetic import COMPILE, NUMPY, TORCH, ZOO, Contestant, Shape, write_results
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rldyno import certificates
-from rldyno.certificates import Subject
 from rldyno.errors import Problem
+from rldyno.proofs import certificates
+from rldyno.proofs.certificates import Subject
 from rldyno.toolchains.resolve import Interpreter
 
 WANTED = [Subject("numpy:eager", algorithm, "mlp", "cpu") for algorithm in ("dqn", "ppo")]

@@ -16,7 +16,7 @@ from rldyno.claims.show import effect_line
 from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.nets.work import net_named
-from rldyno.results import load_results
+from rldyno.results.load import load_results
 from rldyno.stats.bootstrap import Estimate
 from synthetic import NUMPY, TORCH, Contestant, Shape, write_results
 

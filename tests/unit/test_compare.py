@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rldyno.answers.groups import THROUGHPUT, Figure
-from rldyno.cli import app
-from rldyno.compare import (
+from rldyno.answers.compare import (
     BETTER,
     UNCHANGED,
     UNDECIDED,
@@ -21,6 +19,8 @@ from rldyno.compare import (
     seeds_words,
     verdict,
 )
+from rldyno.answers.groups import THROUGHPUT, Figure
+from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.stats.bootstrap import Estimate
 from synthetic import NUMPY, TORCH, Shape, write_results

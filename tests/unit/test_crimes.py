@@ -9,7 +9,7 @@ import pytest
 
 from rldyno.answers.table import compare
 from rldyno.report.crimes import CLEAR, FOUND, Finding, lint
-from rldyno.results import load_results
+from rldyno.results.load import load_results
 from synthetic import NUMPY, TORCH, Contestant, Shape, write_results
 
 CLEAN = Shape(contestants=[NUMPY, TORCH], algorithms=["dqn"], seeds=5, sample_hz=1, steps=8000)

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fake_nvml import FakeGpu, FakeNvml
-from rldyno import devices
 from rldyno.cli import app
 from rldyno.errors import Problem
+from rldyno.machine import devices
 
 STUDY = """
 contestants = ["numpy:eager", "torch:eager"]

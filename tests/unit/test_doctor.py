@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rldyno import doctor, spread
 from rldyno.cli import app
-from rldyno.doctor import Noise, diagnose, report_toolchain
-from rldyno.machine import Calibration
-from rldyno.spread import spread_of
+from rldyno.doctor import diagnosis as doctor
+from rldyno.doctor import spread
+from rldyno.doctor.diagnosis import Noise, diagnose, report_toolchain
+from rldyno.doctor.spread import spread_of
+from rldyno.machine.facts import Calibration
 from rldyno.toolchains.catalogue import Need, toolchain
 
 NEED = Need(any_of=("rldyno-no-such-compiler",), modes=("compile",), why="it compiles", fix="install it")

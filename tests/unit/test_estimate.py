@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from rldyno.estimate import Rate, Rates, estimate, load_rates, rates_file, rates_of, remember
-from rldyno.plan import make_plan
-from rldyno.study import load_study
+from rldyno.session.estimate import Rate, Rates, estimate, load_rates, rates_file, rates_of, remember
+from rldyno.study.file import load_study
+from rldyno.study.plan import make_plan
 
 STUDY = """
 contestants = ["numpy:eager", "torch:eager"]
@@ -147,7 +147,7 @@ def test_rates_of_a_results_directory(plan_of, tmp_path) -> None:
         (directory / "outcome.json").write_text(json.dumps(outcome(100, 1, 3)))
     expected = {NUMPY: Rate(0.01, 2.0, 2), TORCH: Rate(0.01, 2.0, 2)}
     assert rates_of([tmp_path / "results"]) == expected
-    command = [sys.executable, "-m", "rldyno.estimate", tmp_path / "results"]
+    command = [sys.executable, "-m", "rldyno.session.estimate", tmp_path / "results"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert {key: Rate(**values) for key, values in json.loads(printed).items()} == expected
     empty = subprocess.run([*command[:3], tmp_path / "none"], capture_output=True, text=True)

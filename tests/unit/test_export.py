@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from rldyno.errors import Problem
-from rldyno.export import export_results
-from rldyno.results import load_results
+from rldyno.results.export import export_results
+from rldyno.results.load import load_results
 from synthetic import Shape, write_results
 
 TABLES = ("trials", "episodes", "progress", "samples", "integrals", "reasons")

@@ -15,8 +15,8 @@ from rldyno.report.content import group_definitions
 from rldyno.report.figures import write_figures
 from rldyno.report.measures import AGAINST_AXIS
 from rldyno.report.parity import divergences, parity_summary, parity_tables
-from rldyno.results import load_results
-from rldyno.typeset import Table, comma_separated, latex, markdown
+from rldyno.results.load import load_results
+from rldyno.text.tables import Table, comma_separated, latex, markdown
 from synthetic import NUMPY, TORCH, Contestant, Shape, write_results
 
 SMALL = Shape(contestants=[NUMPY, TORCH], algorithms=["dqn"], seeds=2, sample_hz=2, steps=8000)

@@ -11,8 +11,8 @@ import pytest
 
 from rldyno.nets import show, tables, work
 from rldyno.nets.figures import figures
-from rldyno.results import Results, load_results
-from rldyno.typeset import markdown
+from rldyno.results.load import Results, load_results
+from rldyno.text.tables import markdown
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SAMPLE = DOCS / "samples" / "h200"

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from rldyno.errors import Problem
-from rldyno.launch.cpus import parse_cpus, place, whole_cores_first
 from rldyno.launch.local import Pool, Runner, run_trials
-from rldyno.records import Json
-from rldyno.trial import CANNOT_WRITE, StopFlag
+from rldyno.machine.cpus import parse_cpus, place, whole_cores_first
+from rldyno.processes.control import CANNOT_WRITE, StopFlag
+from rldyno.records.files import Json
 
 
 def unlimited() -> None:

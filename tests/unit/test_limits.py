@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from rldyno import run
 from rldyno.answers.limits import distances
 from rldyno.cli import app
 from rldyno.errors import Problem
@@ -31,7 +30,8 @@ from rldyno.limits.floor import (
     memory_bytes,
 )
 from rldyno.limits.trials import MachineLimits
-from rldyno.results import load_results
+from rldyno.results.load import load_results
+from rldyno.session import session as run
 from rldyno_rig import hyper
 from rldyno_rig.limits import job as rig_limits
 from rldyno_rig.spec import Spec, complete

@@ -9,11 +9,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from rldyno.export import export_results
-from rldyno.integrals import MEANINGS
 from rldyno.report.content import gather
 from rldyno.report.series import read_series
-from rldyno.results import load_results
+from rldyno.results.export import export_results
+from rldyno.results.integrals import MEANINGS
+from rldyno.results.load import load_results
 from rldyno_rig import schema
 from synthetic import NUMPY, Shape, write_results
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from rldyno import machine
-from rldyno.machine import CpuTicks, calibrate, cgroup_cores, cpu_ticks, machine_facts, steal_percent
+from rldyno.machine import facts as machine
+from rldyno.machine.facts import CpuTicks, calibrate, cgroup_cores, cpu_ticks, machine_facts, steal_percent
 
 
 def test_facts_are_json_and_do_not_name_the_host() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rldyno.memory import History, leak_warning, memory_figures
 from rldyno.stats.trend import trend
+from rldyno.trial.memory import History, leak_warning, memory_figures
 from rldyno_rig import schema
 
 MIB = 2**20

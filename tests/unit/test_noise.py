@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rldyno.machine import Calibration
-from rldyno.noise import (
+from rldyno.machine.facts import Calibration
+from rldyno.machine.noise import (
     Surroundings,
     best_calibration,
     frequency_mhz,

@@ -15,7 +15,7 @@ from rldyno.answers.parity import REFERENCE, Parity, choose_reference, mean_retu
 from rldyno.answers.runs import Runs
 from rldyno.answers.sentence import sentence
 from rldyno.answers.table import compare
-from rldyno.results import load_results
+from rldyno.results.load import load_results
 from rldyno.stats.equivalence import DIFFERENT, EQUAL, UNDECIDED
 from synthetic import NUMPY, TORCH, Contestant, Shape, write_results
 

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from rldyno.cli import app
 from rldyno.commands.plan import SHOWN_TRIALS, shown_trials, spell_seconds
-from rldyno.estimate import Rates
-from rldyno.plan import Plan, Trial, make_plan
-from rldyno.study import load_study
+from rldyno.session.estimate import Rates
+from rldyno.study.file import load_study
+from rldyno.study.plan import Plan, Trial, make_plan
 from rldyno_rig import hyper
 
 STUDY = """
@@ -141,7 +141,7 @@ def test_ids_are_the_same_in_another_process(plan_of, tmp_path) -> None:
     path = tmp_path / "x.toml"
     path.write_text(STUDY.format(seeds=3, order_seed=0))
     script = (
-        "import sys; from rldyno.plan import make_plan; from rldyno.study import load_study;"
+        "import sys; from rldyno.study.plan import make_plan; from rldyno.study.file import load_study;"
         "print(*[trial.id for trial in make_plan(load_study(sys.argv[1])).trials])"
     )
     printed = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=True)
@@ -158,7 +158,7 @@ def test_times_are_spelled(seconds, text) -> None:
 
 @pytest.fixture
 def invoke(tmp_path, monkeypatch):
-    monkeypatch.setattr("rldyno.estimate.load_rates", lambda: Rates(own={}, shipped={}))
+    monkeypatch.setattr("rldyno.session.estimate.load_rates", lambda: Rates(own={}, shipped={}))
 
     def run(text: str, *options: str):
         path = tmp_path / "x.toml"

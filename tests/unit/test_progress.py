@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from rldyno import progress
-from rldyno.progress import Eta, Figures, Snapshot, duration, open_display, read_figures
+from rldyno.session import progress
+from rldyno.session.progress import Eta, Figures, Snapshot, duration, open_display, read_figures
 from rldyno_rig import schema
 
 BUDGET = {"steps": 1000, "episodes": None, "wall_s": 100.0, "stop_return": None, "stop_episodes": None}

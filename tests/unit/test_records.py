@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rldyno import records
 from rldyno.errors import Problem
+from rldyno.records import files as records
 from rldyno_rig import schema
 
 COLUMNS = ("time_ns", "step", "return_mean")
@@ -134,7 +134,7 @@ def test_last_rows_of_a_growing_file(tmp_path: Path) -> None:
 def test_lock_excludes_other_processes_and_names_the_holder(tmp_path: Path) -> None:
     path = tmp_path / "run.lock"
     other = (
-        "import sys; from pathlib import Path; from rldyno import records\n"
+        "import sys; from pathlib import Path; from rldyno.records import files as records\n"
         "try:\n    with records.locked(Path(sys.argv[1]), 0): print('got it')\n"
         "except records.LockedError as locked: print(locked)"
     )

@@ -9,7 +9,6 @@ import pytest
 
 from rldyno.answers.table import compare
 from rldyno.errors import Problem
-from rldyno.integrals import integral
 from rldyno.report import charts, theme, write_report
 from rldyno.report.content import gather
 from rldyno.report.curves import Band, band, group_curves, quartiles, rate_band
@@ -17,7 +16,8 @@ from rldyno.report.data import packed, unpacked
 from rldyno.report.page import flat, sentence_parts
 from rldyno.report.series import running_mean, use_of
 from rldyno.report.write import embedded_json
-from rldyno.results import load_results
+from rldyno.results.integrals import integral
+from rldyno.results.load import load_results
 from synthetic import ZOO, Contestant, Shape, write_results
 
 EVIL = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>"

@@ -20,9 +20,9 @@ from rldyno.report.hardware import not_measured
 from rldyno.report.phases import cost_band
 from rldyno.report.verdicts import task_advice
 from rldyno.report.write import render
-from rldyno.results import load_results
+from rldyno.results.load import load_results
 from rldyno.stats.bootstrap import Floats
-from rldyno.typeset import Table
+from rldyno.text.tables import Table
 from rldyno_rig import schema
 from synthetic import COMPILE, NUMPY, TORCH, ZOO, Contestant, Shape, write_results
 

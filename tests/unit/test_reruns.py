@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from rldyno.cli import app
 from rldyno.errors import Problem
-from rldyno.records import Json, next_attempt, trial_state
-from rldyno.reruns import NoiseLimit, read_attempts, run_until_quiet
+from rldyno.records.files import Json, next_attempt, trial_state
+from rldyno.session.reruns import NoiseLimit, read_attempts, run_until_quiet
 
 
 class Launcher:

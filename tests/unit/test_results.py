@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from rldyno.errors import Problem
-from rldyno.measured_columns import MEASURED_COLUMNS
-from rldyno.results import TRIAL_COLUMNS, load_results
+from rldyno.results.load import TRIAL_COLUMNS, load_results
+from rldyno.results.measured_columns import MEASURED_COLUMNS
 from synthetic import TORCH, ZOO, Contestant, Shape, write_results
 
 

@@ -15,18 +15,19 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from rldyno import records, rounds
 from rldyno.answers.advice import advise
 from rldyno.answers.advice_words import confidence_words
 from rldyno.answers.looks import latest, status_lines
 from rldyno.answers.sentence import verdict
 from rldyno.answers.table import compare
-from rldyno.manifest import adaptive_part
-from rldyno.plan import Plan, Trial, make_plan
-from rldyno.records import Json, Results
-from rldyno.results import Results as LoadedResults
-from rldyno.results import load_results
-from rldyno.study import load_study
+from rldyno.records import files as records
+from rldyno.records.files import Json, Results
+from rldyno.results.load import Results as LoadedResults
+from rldyno.results.load import load_results
+from rldyno.session import rounds
+from rldyno.session.manifest import adaptive_part
+from rldyno.study.file import load_study
+from rldyno.study.plan import Plan, Trial, make_plan
 from rldyno_rig.schema import OUTCOME_FILE, SCHEMA_VERSION, TRIAL_FILE
 
 STUDY = """

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from rldyno import spread
+from rldyno.doctor import spread
 from rldyno.stats.distributions import deviation_interval
 from rldyno.stats.power import difference_told, runs_to_tell_apart
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from rldyno import study_hyper
 from rldyno.errors import Problem
-from rldyno.study import Study, StudyFile, differences, load_study
-from rldyno.study_seeds import Adaptive
+from rldyno.study import hyper as study_hyper
+from rldyno.study.file import Study, StudyFile, differences, load_study
+from rldyno.study.seeds import Adaptive
 from rldyno_rig.hyper import ALGORITHMS, CNN_LARGE, CNN_SMALL
 
 STUDIES = Path(__file__).parents[2] / "studies"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rldyno.errors import Problem
-from rldyno.toml_lines import Location, key_name, locate, read, suggest
+from rldyno.study.lines import Location, key_name, locate, read, suggest
 
 AWKWARD = '''\
 # a comment with = and [ ]

@@ -14,8 +14,8 @@ from tensorboardX.crc32c import crc32c
 from tensorboardX.proto.event_pb2 import Event
 from typer.testing import CliRunner
 
-from rldyno import tensorboard
 from rldyno.cli import app
+from rldyno.results import tensorboard
 from rldyno_rig import schema
 from synthetic import NUMPY, TORCH, Shape, write_results
 

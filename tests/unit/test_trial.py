@@ -15,14 +15,15 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rldyno import outcome, trial
-from rldyno.machine import Calibration
-from rldyno.memory import History
-from rldyno.noise import Surroundings
-from rldyno.outcome import Ending, Measured
+from rldyno.machine.facts import Calibration
+from rldyno.machine.noise import Surroundings
 from rldyno.probe.hardware import NO_GPU_USED, Hardware
 from rldyno.probe.track import Track
 from rldyno.probe.tree import CpuTimes, TaskUsage
+from rldyno.trial import outcome
+from rldyno.trial import runner as trial
+from rldyno.trial.memory import History
+from rldyno.trial.outcome import Ending, Measured
 
 GOOD = {
     "reason": "steps",
@@ -157,7 +158,7 @@ def test_silence_is_broken_by_growth_and_by_touch(tmp_path: Path) -> None:
 
 def test_a_trial_imports_nothing_heavy() -> None:
     heavy = ("pynvml", "polars", "pydantic", "altair", "jinja2", "typer", "rich", "numpy.ma")
-    used = "import sys, rldyno.one_trial, rldyno.trial; rldyno.trial.calibrate()"
+    used = "import sys, rldyno.trial.entry, rldyno.trial.runner; rldyno.trial.runner.calibrate()"
     code = f"{used}; print([name for name in {heavy} if name in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
 

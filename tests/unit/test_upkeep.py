@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from rldyno import certificates, upkeep
-from rldyno.certificates import Subject
 from rldyno.errors import Problem
-from rldyno.plan import Plan, make_plan
-from rldyno.records import Results
-from rldyno.study import load_study
+from rldyno.proofs import certificates
+from rldyno.proofs.certificates import Subject
+from rldyno.records.files import Results
+from rldyno.session import upkeep
+from rldyno.study.file import load_study
+from rldyno.study.plan import Plan, make_plan
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig.schema import FACTS_FILE, OUTCOME_FILE, SCHEMA_VERSION, TRIAL_FILE
 

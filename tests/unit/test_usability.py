@@ -14,8 +14,8 @@ import pytest
 
 import rldyno_rig
 from rldyno.report import usability as shown
+from rldyno.text.tables import latex, markdown
 from rldyno.toolchains.catalogue import catalogue
-from rldyno.typeset import latex, markdown
 from rldyno.usability import mistakes, package, releases, source, store
 from rldyno.usability.frameworks import Transfers, describe
 from rldyno.usability.process import Ended
@@ -393,7 +393,7 @@ def test_the_report_has_the_section_when_it_is_known_and_escapes_it(
 ) -> None:
     from rldyno.report.content import gather
     from rldyno.report.write import render
-    from rldyno.results import load_results
+    from rldyno.results.load import load_results
     from synthetic import ZOO, Shape, write_results
 
     monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path / "cache"))
@@ -418,7 +418,7 @@ def test_no_terminal_cuts_a_word(width: int) -> None:
     from rich.console import Console
 
     from rldyno.commands.usability import print_tables
-    from rldyno.typeset import Table
+    from rldyno.text.tables import Table
 
     rows = (("torch", "torch.load(weights_only=True)", "1.25 eager, 14.1 compile"),) * 2
     console = Console(width=width, record=True, file=io.StringIO())

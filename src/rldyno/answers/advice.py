@@ -26,7 +26,7 @@ from rldyno.answers.groups import (
 from rldyno.answers.ratios import badness, told_apart, with_ratios
 from rldyno.answers.table import SEED, compare, metric_samples
 from rldyno.errors import Problem
-from rldyno.results import STALE, Results
+from rldyno.results.load import STALE, Results
 from rldyno.stats.bootstrap import ENOUGH_RUNS, Estimate, Floats, estimate_of
 from rldyno.stats.equivalence import DIFFERENT
 from rldyno.stats.tasks import probability_of_improvement

@@ -10,9 +10,9 @@ import numpy as np
 from rldyno.answers.advice import LOW, MODERATE, Pick
 from rldyno.answers.breakeven import RunLengths
 from rldyno.answers.groups import Group
-from rldyno.answers.numbers import factor, interval, number
 from rldyno.stats.bootstrap import ENOUGH_RUNS
 from rldyno.stats.equivalence import UNDECIDED
+from rldyno.text.numbers import factor, interval, number
 
 DOES = {
     "time": "learns soonest",

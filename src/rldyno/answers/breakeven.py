@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rldyno.answers.numbers import count
 from rldyno.answers.runs import Runs
 from rldyno.stats.bootstrap import Estimate, Floats, interquartile_mean, percentile_interval, resampled
+from rldyno.text.numbers import count
 
 STARTUP, FILLING, FILLING_STEPS, PER_STEP, PER_UPDATE = range(5)
 """Columns of costs: seconds of start-up; seconds and steps before learning; seconds per step, per update."""

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rldyno import records
-from rldyno.results import Results
+from rldyno.records import files as records
+from rldyno.results.load import Results
 from rldyno_rig import schema
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rldyno.answers.runs import Runs, first_known
-from rldyno.records import Json
+from rldyno.records.files import Json
 from rldyno.stats import anytime
 from rldyno.stats.anytime import Gaps
 from rldyno.stats.bootstrap import Floats

@@ -10,7 +10,7 @@ import polars as pl
 
 from rldyno.answers.parity import Parity
 from rldyno.answers.runs import Runs
-from rldyno.results import ABSENT, FAILED, STALE, VALID
+from rldyno.results.load import ABSENT, FAILED, STALE, VALID
 from rldyno.stats.bootstrap import Estimate, Floats
 from rldyno.stats.equivalence import DIFFERENT
 

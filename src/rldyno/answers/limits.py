@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from rldyno.results import Results
+from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Estimate, Resampler, estimate_of
 
 

@@ -26,8 +26,8 @@ from rldyno.answers.groups import Row, group_label, primary_metric, setting_labe
 from rldyno.answers.ratios import scale_of
 from rldyno.answers.runs import by_contestant
 from rldyno.answers.table import TOLD, contestant_row, group_frames, varying_axes
-from rldyno.records import Json
-from rldyno.results import Results
+from rldyno.records.files import Json
+from rldyno.results.load import Results
 
 ENDINGS = {
     "resolved": "every comparison is decided",

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rldyno import records
-from rldyno.answers.numbers import factor, number
 from rldyno.answers.runs import Runs
-from rldyno.results import Results
+from rldyno.records import files as records
+from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Floats
 from rldyno.stats.censored import survival_median
 from rldyno.stats.equivalence import DIFFERENT, EQUAL, UNDECIDED, Equivalence, censored_equivalence, tost
 from rldyno.stats.power import runs_to_show_equal
 from rldyno.stats.significance import holm, paired_difference
+from rldyno.text.numbers import factor, number
 from rldyno_rig import schema
 
 REFERENCE = "reference"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from rldyno.errors import Problem
-from rldyno.results import Results
+from rldyno.results.load import Results
 
 
 def growth_of(results: Results, trial: str, train_start_s: float) -> float | None:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rldyno.answers.groups import THRESHOLD, Group, Row
-from rldyno.answers.numbers import factor, interval, number
 from rldyno.answers.ratios import told_apart
 from rldyno.stats.equivalence import UNDECIDED
+from rldyno.text.numbers import factor, interval, number
 
 
 def headline(groups: Sequence[Group]) -> str:

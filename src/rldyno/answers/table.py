@@ -14,7 +14,7 @@ from rldyno.answers.groups import METRICS, THRESHOLD, Figure, Group, Metric, Row
 from rldyno.answers.parity import group_parity
 from rldyno.answers.ratios import badness, times_worse, with_ratios
 from rldyno.answers.runs import Runs, by_contestant
-from rldyno.results import ABSENT, FAILED, STALE, VALID, Results
+from rldyno.results.load import ABSENT, FAILED, STALE, VALID, Results
 from rldyno.stats.bootstrap import (
     Estimate,
     Resampler,

@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from rldyno.answers.groups import Figure, Group, Metric, Row
-from rldyno.answers.numbers import bounds, factor, number
 from rldyno.answers.sentence import headline, sentence
 from rldyno.answers.table import compare
-from rldyno.results import ABSENT, FAILED, STALE, Results, load_results
+from rldyno.results.load import ABSENT, FAILED, STALE, Results, load_results
 from rldyno.stats.equivalence import DIFFERENT
+from rldyno.text.numbers import bounds, factor, number
 
 # More groups than this are left to the report.
 GROUPS_SHOWN = 12

@@ -26,7 +26,7 @@ from rldyno.claims.evidence import Cell, Evidence, cells, setting_words
 from rldyno.claims.form import HYPER, Check, Claim
 from rldyno.claims.metrics import METRICS
 from rldyno.claims.missing import few_seeds, lacking, unmeasured
-from rldyno.records import Json
+from rldyno.records.files import Json
 from rldyno.stats.bootstrap import LEVEL, Estimate, Floats
 from rldyno.stats.distributions import proportion_interval
 from rldyno.stats.significance import holm, welch

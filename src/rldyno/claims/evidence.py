@@ -18,8 +18,8 @@ from rldyno.claims import nets
 from rldyno.claims.form import HYPER, Condition
 from rldyno.claims.metrics import METRICS, Measure, row_columns
 from rldyno.nets.record import read_record
-from rldyno.records import MANIFEST_FILE, Json
-from rldyno.results import AXES, VALID, Results, load_results
+from rldyno.records.files import MANIFEST_FILE, Json
+from rldyno.results.load import AXES, VALID, Results, load_results
 from rldyno.stats.anytime import widened
 from rldyno.stats.bootstrap import RESAMPLES, Floats, interquartile_mean
 from rldyno.stats.censored import survival_median

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from rldyno import toml_lines
 from rldyno.claims.metrics import METRICS
 from rldyno.stats.bootstrap import ENOUGH_RUNS
-from rldyno.toml_lines import spelled, suggest
+from rldyno.study import lines as toml_lines
+from rldyno.study.lines import spelled, suggest
 
 Scalar = str | int | float | bool
 KEYS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rldyno.records import Json
+from rldyno.records.files import Json
 
 
 @dataclass(frozen=True)

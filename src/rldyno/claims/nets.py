@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rldyno.claims.metrics import execution_of
 from rldyno.nets.work import UPDATE, Net
-from rldyno.records import Json
+from rldyno.records.files import Json
 
 NETS_AXES = ("net", "rows", "data")
 """What tells such runs apart, beside contestant, device, cores and dtype."""

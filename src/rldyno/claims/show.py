@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from rldyno.answers.numbers import bounds, number
 from rldyno.claims.decide import ClaimVerdict
 from rldyno.claims.effects import HOLDS, REFUTED, UNDECIDED, CheckVerdict
 from rldyno.claims.form import Check
 from rldyno.claims.metrics import METRICS
 from rldyno.stats.bootstrap import Estimate
+from rldyno.text.numbers import bounds, number
 
 STYLES = {HOLDS: "bold green", REFUTED: "bold red", UNDECIDED: "yellow"}
 WIDTH = 110

@@ -33,7 +33,7 @@ def advise(
     from rich.console import Console
 
     from rldyno.answers import advice
-    from rldyno.results import load_results
+    from rldyno.results.load import load_results
 
     found = advice.advise(load_results(directory), goal, algorithm, environment)
     if as_json:

@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rldyno.compare import Comparison
+    from rldyno.answers.compare import Comparison
 
 COLOURS = {"worse": "red", "better": "green", "unchanged": "", "undecided": "yellow"}
 
@@ -32,7 +32,7 @@ def compare(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown for a pull request.")] = False,
 ) -> None:
     """Say what got faster or slower from A to B; exit with 1 if something got slower beyond the threshold."""
-    from rldyno import compare as comparing
+    from rldyno.answers import compare as comparing
 
     found = comparing.compare_results(first, second, threshold, metric or ())
     if markdown:
@@ -50,7 +50,7 @@ def print_comparison(found: Comparison, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from rldyno.compare import figures, headline, ordered, seeds_words
+    from rldyno.answers.compare import figures, headline, ordered, seeds_words
 
     if found.unlike:
         console.print("Not only the results differ:", style="yellow")

@@ -9,8 +9,8 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rldyno.doctor import Diagnosis, ToolchainReport
-    from rldyno.spread import Spread
+    from rldyno.doctor.diagnosis import Diagnosis, ToolchainReport
+    from rldyno.doctor.spread import Spread
 
 
 def doctor(
@@ -28,7 +28,7 @@ def doctor(
 
     from rich.console import Console
 
-    from rldyno.doctor import diagnose
+    from rldyno.doctor.diagnosis import diagnose
     from rldyno.toolchains.resolve import parse_overrides
 
     overrides = parse_overrides(toolchain or [])
@@ -45,7 +45,7 @@ def _measured_spread() -> Spread:
     """Shows how far it is on stderr, so that stdout stays clean for --json."""
     from rich.console import Console
 
-    from rldyno.spread import RUNS, measure_spread
+    from rldyno.doctor.spread import RUNS, measure_spread
 
     words = "measuring how much the same run varies here"
     with Console(stderr=True).status(words) as status:

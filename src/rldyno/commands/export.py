@@ -14,7 +14,7 @@ def export(
     format_: Annotated[str, typer.Option("--format", help="parquet, csv or both.")] = "parquet",
 ) -> None:
     """Write every number as tables: trials, episodes, progress, samples, and a README of their columns."""
-    from rldyno.export import export_results
+    from rldyno.results.export import export_results
 
     for path in export_results(directory, out, format_):
         print(path)

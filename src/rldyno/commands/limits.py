@@ -24,10 +24,10 @@ def limits(
     from rich.console import Console
     from rich.table import Table
 
-    from rldyno.devices import check_device
     from rldyno.limits.disturbance import warnings
     from rldyno.limits.measure import environment_rates, limits_of
-    from rldyno.machine import usable_cores
+    from rldyno.machine.devices import check_device
+    from rldyno.machine.facts import usable_cores
     from rldyno.toolchains.resolve import parse_overrides
 
     check_device(device)

@@ -139,8 +139,8 @@ def _asked(
     rounds: int,
     seconds: float,
 ) -> Asked:
-    from rldyno.devices import check_device
     from rldyno.errors import Problem
+    from rldyno.machine.devices import check_device
     from rldyno.nets.work import COPIES, PAGEABLE, Asked, net_named
     from rldyno.toolchains.contestants import chosen_contestants
     from rldyno_rig.hyper import LEARNERS

@@ -14,8 +14,8 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rldyno.estimate import Estimate
-    from rldyno.plan import Limits, Plan, Trial
+    from rldyno.session.estimate import Estimate
+    from rldyno.study.plan import Limits, Plan, Trial
 
 SHOWN_TRIALS = 60
 
@@ -28,9 +28,9 @@ def plan(
     """Show the trials of a study, their order and how long they take, without running anything."""
     from rich.console import Console
 
-    from rldyno.estimate import estimate, load_rates
-    from rldyno.plan import make_plan
-    from rldyno.study import load_study
+    from rldyno.session.estimate import estimate, load_rates
+    from rldyno.study.file import load_study
+    from rldyno.study.plan import make_plan
 
     planned = make_plan(load_study(study))
     estimated = estimate(planned, load_rates())

@@ -54,8 +54,8 @@ def run(
     from rich.console import Console
 
     from rldyno.errors import Problem
-    from rldyno.reruns import ATTEMPTS_AT_MOST, NoiseLimit
-    from rldyno.run import Options, run_study
+    from rldyno.session.reruns import ATTEMPTS_AT_MOST, NoiseLimit
+    from rldyno.session.session import Options, run_study
     from rldyno.toolchains.resolve import parse_overrides
 
     if noise_attempts and max_noise is None:

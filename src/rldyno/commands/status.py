@@ -15,9 +15,9 @@ def status(
     from rich.console import Console
     from rich.markup import escape
 
-    from rldyno import records
     from rldyno.answers.looks import status_lines
-    from rldyno.progress import figures_table, read_figures
+    from rldyno.records import files as records
+    from rldyno.session.progress import figures_table, read_figures
     from rldyno_rig.schema import TRIAL_FILE
 
     console = Console(highlight=False, soft_wrap=True)

@@ -12,7 +12,7 @@ def tensorboard(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A results directory.")],
 ) -> None:
     """Write TensorBoard event files of every trial that has ended: see them with `tensorboard --logdir`."""
-    from rldyno.tensorboard import FOLDER, write_all
+    from rldyno.results.tensorboard import FOLDER, write_all
 
     written = write_all(directory, lambda line: typer.echo(line, err=True))
     typer.echo(written.sentence)

@@ -20,6 +20,6 @@ def trial(
     ] = None,
 ) -> None:
     """Run one trial. Exit code: 0 done, 1 failed, 3 records cannot be written, 130 interrupted."""
-    from rldyno.one_trial import run_one
+    from rldyno.trial.entry import run_one
 
     raise typer.Exit(run_one(directory, cpus, probe_cpu))

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rldyno.typeset import Table
+    from rldyno.text.tables import Table
 
 # Too long for a terminal; the files and the report have them.
 MESSAGES = "usability-messages"
@@ -123,7 +123,7 @@ def grid(table: Table, widths: list[int]) -> Any:
     from rich.table import Table as Shown
     from rich.text import Text
 
-    from rldyno.typeset import is_figure
+    from rldyno.text.tables import is_figure
 
     title = Text(table.title, "bold")
     shown = Shown(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
@@ -154,7 +154,7 @@ def cards(table: Table) -> Any:
 def write_files(out: Path, found: dict[str, Any], tables: list[Table]) -> list[Path]:
     """The record at `out`; beside it all tables as Markdown and LaTeX, and each as CSV."""
     from rldyno.errors import Problem
-    from rldyno.typeset import comma_separated, latex, markdown
+    from rldyno.text.tables import comma_separated, latex, markdown
     from rldyno.usability.store import write
 
     texts = {

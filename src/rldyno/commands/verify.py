@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rldyno.certificates import Json
+    from rldyno.proofs.certificates import Json
     from rldyno.toolchains.resolve import Interpreter
 
 
@@ -33,8 +33,8 @@ def verify(
     """Prove that contestants compute what the float64 reference computes."""
     from rich.console import Console
 
-    from rldyno import certificates
-    from rldyno.devices import check_device
+    from rldyno.machine.devices import check_device
+    from rldyno.proofs import certificates
 
     check_device(device)
     console = Console(highlight=False, soft_wrap=True)
@@ -83,7 +83,7 @@ def _summary_table(certificates: list[Json], console: Console) -> None:
     """Contestants × algorithms: worst judged error in float64 and float32."""
     from rich.table import Table
 
-    from rldyno.certificates import worst
+    from rldyno.proofs.certificates import worst
 
     algorithms = list(dict.fromkeys(certificate["algorithm"] for certificate in certificates))
     shown = Table(

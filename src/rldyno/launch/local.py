@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from rldyno.errors import Problem
-from rldyno.launch.children import EndWatch, die_with_parent
-from rldyno.records import Json
-from rldyno.trial import CANNOT_WRITE, StopFlag
+from rldyno.processes.children import EndWatch, die_with_parent
+from rldyno.processes.control import CANNOT_WRITE, StopFlag
+from rldyno.records.files import Json
 
 _TICK_S = 1.0
 
@@ -125,7 +125,7 @@ def _start_next(
 
 
 def start_runner(trial: Json, directory: Path, cpus: tuple[int, ...], probe_cpu: int | None) -> Runner:
-    command = [sys.executable, "-m", "rldyno.one_trial", str(directory)]
+    command = [sys.executable, "-m", "rldyno.trial.entry", str(directory)]
     if cpus:
         command += ["--cpus", ",".join(map(str, cpus))]
     if probe_cpu is not None:

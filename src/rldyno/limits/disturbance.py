@@ -36,7 +36,7 @@ class Watch:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        from rldyno.noise import taken_by_others
+        from rldyno.machine.noise import taken_by_others
 
         (before, own_before), (after, own_after) = self._before, self._read()
         foreign, steal = taken_by_others((before, after), own_after - own_before)

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 import rldyno_rig
-from rldyno import records
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
-from rldyno.launch.children import die_with_parent
-from rldyno.launch.cpus import available_cpus, place
 from rldyno.limits.disturbance import Watch, is_busy, quietest
-from rldyno.machine import cpu_model, gpus, host_sha256
+from rldyno.machine.cpus import available_cpus, place
+from rldyno.machine.facts import cpu_model, gpus, host_sha256
+from rldyno.processes.children import die_with_parent
+from rldyno.records import files as records
 from rldyno.toolchains.catalogue import COMMON_THREAD_VARIABLES, toolchain
 from rldyno.toolchains.resolve import Interpreter, resolve
 from rldyno_rig.limits.job import FOUND_FILE, JOB_FILE

@@ -11,7 +11,7 @@ from rldyno.limits.disturbance import warnings
 from rldyno.limits.measure import environment_rates, limits_of
 
 if TYPE_CHECKING:
-    from rldyno.plan import Plan
+    from rldyno.study.plan import Plan
 
 Json = dict[str, Any]
 

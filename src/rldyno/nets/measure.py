@@ -18,20 +18,20 @@ import psutil
 
 import rldyno
 import rldyno_rig
-from rldyno import records
 from rldyno.errors import Problem
-from rldyno.launch.cpus import available_cpus, place
 from rldyno.limits.disturbance import Watch
 from rldyno.limits.measure import limits_of
-from rldyno.machine import machine_facts
-from rldyno.manifest import git_revision
+from rldyno.machine.cpus import available_cpus, place
+from rldyno.machine.facts import machine_facts
 from rldyno.nets.timer import Timer, TimerGone
 from rldyno.nets.utilisation import Meter, Utilisation, open_meter
 from rldyno.nets.work import Asked, Net, least_bytes, time_job
-from rldyno.preparation import check_free
+from rldyno.processes.control import pin
+from rldyno.records import files as records
+from rldyno.records.directory import check_free
+from rldyno.records.provenance import git_revision
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter, resolve
-from rldyno.trial import pin
 from rldyno_rig import identity
 
 Json = dict[str, Any]
@@ -150,7 +150,7 @@ def check_memory(asked: Asked, contestants: int) -> None:
 
 def prove(asked: Asked, interpreters: Mapping[str, Interpreter], say: Say) -> None:
     """A time counts only beside a certificate: make those that are missing."""
-    from rldyno import certificates
+    from rldyno.proofs import certificates
 
     wanted = {
         certificates.Subject(contestant, asked.algorithm, network_of(net), asked.device)
@@ -241,7 +241,7 @@ def cpu_s_of(timers: Sequence[Timer]) -> float:
 
 def certificate_state(asked: Asked, contestant: str, net: Net, interpreter: Interpreter) -> str:
     """valid, failed or absent: whether this very code was proven, on this device, to compute the same."""
-    from rldyno.certificates import Subject, find
+    from rldyno.proofs.certificates import Subject, find
 
     found = find(Subject(contestant, asked.algorithm, network_of(net), asked.device), interpreter)
     if found is None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rldyno import records
 from rldyno.errors import Problem
 from rldyno.nets.work import NETS_FILE
-from rldyno.records import Json
+from rldyno.records import files as records
+from rldyno.records.files import Json
 
 PARTS = ("asked", "machine", "workers", "measurements")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rldyno import records
 from rldyno.errors import Problem
 from rldyno.nets import tables
 from rldyno.nets.figures import figures
 from rldyno.nets.record import read_record
 from rldyno.nets.remarks import remarks
 from rldyno.nets.work import NETS_FILE
-from rldyno.typeset import Table, comma_separated, is_figure, latex, markdown
+from rldyno.records import files as records
+from rldyno.text.tables import Table, comma_separated, is_figure, latex, markdown
 
 if TYPE_CHECKING:
     from rich.console import Console

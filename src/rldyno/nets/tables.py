@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rldyno.answers.numbers import factor, number, span
 from rldyno.nets.figures import Figure
 from rldyno.nets.work import ACT, CLASSIFIER, PAGEABLE, PAPER_CALLS, PAPER_ROWS, PINNED, UPDATE
 from rldyno.stats.bootstrap import Estimate
-from rldyno.typeset import Table
+from rldyno.text.numbers import factor, number, span
+from rldyno.text.tables import Table
 
 Json = dict[str, Any]
 

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 import rldyno_rig
-from rldyno.launch.children import die_with_parent, kill_all
+from rldyno.processes.children import die_with_parent, kill_all
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig.schema import SPAWN_VARIABLE
 

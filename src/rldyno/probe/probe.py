@@ -8,7 +8,7 @@ import sys
 import time
 from typing import IO, TYPE_CHECKING, Any
 
-from rldyno.memory import History
+from rldyno.probe.history import History
 from rldyno.probe.readers import Value
 from rldyno.probe.track import Track
 from rldyno.probe.tree import CpuTimes, Machine, TaskUsage, Tree, TreeUsage

@@ -27,8 +27,8 @@ from rldyno.report.seeds import seeds_tables
 from rldyno.report.theme import Chart, Style, Theme, styles_of
 from rldyno.report.threshold import threshold_table
 from rldyno.report.usability import usability_tables
-from rldyno.results import Results
-from rldyno.typeset import Table
+from rldyno.results.load import Results
+from rldyno.text.tables import Table
 from rldyno_rig import schema
 
 Json = dict[str, Any]

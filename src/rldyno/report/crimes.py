@@ -15,7 +15,7 @@ import polars as pl
 from rldyno.answers.duels import rule_of
 from rldyno.answers.groups import Group, Row
 from rldyno.probe.summary import OVERSUBSCRIBED_SHARE
-from rldyno.results import Results
+from rldyno.results.load import Results
 from rldyno.stats.bootstrap import ENOUGH_RUNS
 
 FOUND, CLEAR, UNKNOWN = "found", "clear", "unknown"

@@ -10,7 +10,7 @@ import polars as pl
 
 from rldyno.answers.groups import Group
 from rldyno.report.series import Series, read_series
-from rldyno.results import Results
+from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Floats
 
 # Episodes averaged for a learning curve where the study has no stop rule of its own.

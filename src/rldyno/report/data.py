@@ -11,14 +11,14 @@ import polars as pl
 
 from rldyno.answers.groups import Group
 from rldyno.answers.limits import Distance
-from rldyno.answers.numbers import factor, interval, number
 from rldyno.report.charts import STARTUP_WORDS
 from rldyno.report.curves import Band, GroupCurves
 from rldyno.report.lengths import run_length_rows
 from rldyno.report.limits import distance_rows
 from rldyno.report.measures import significant
 from rldyno.report.memory import split_rows
-from rldyno.results import Results
+from rldyno.results.load import Results
+from rldyno.text.numbers import factor, interval, number
 from rldyno_rig import schema
 
 Json = dict[str, Any]

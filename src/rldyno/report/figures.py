@@ -19,8 +19,8 @@ from rldyno.report.data import unpacked
 from rldyno.report.theme import Theme, picture_theme
 from rldyno.report.turns import turns_table
 from rldyno.report.verdicts import judged_claims
-from rldyno.results import load_results
-from rldyno.typeset import Table, comma_separated, latex, markdown
+from rldyno.results.load import load_results
+from rldyno.text.tables import Table, comma_separated, latex, markdown
 
 Json = dict[str, Any]
 # Every picture is made from the SVG, so that a chart is laid out once.

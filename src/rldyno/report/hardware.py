@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 
 from rldyno.answers.groups import Group
-from rldyno.answers.numbers import number
 from rldyno.answers.runs import Runs
-from rldyno.results import Results
+from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Floats
-from rldyno.typeset import Table
+from rldyno.text.numbers import number
+from rldyno.text.tables import Table
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import polars as pl
 
 from rldyno.answers.groups import Group
-from rldyno.answers.numbers import number
-from rldyno.integrals import MEANINGS, missing
-from rldyno.typeset import Table
+from rldyno.results.integrals import MEANINGS, missing
+from rldyno.text.numbers import number
+from rldyno.text.tables import Table
 
 TITLES = {
     "return_integral": "Return",

@@ -7,11 +7,11 @@ from typing import Any
 
 from rldyno.answers.groups import Group
 from rldyno.answers.limits import Distance, distances
-from rldyno.answers.numbers import factor, number, span
 from rldyno.limits.disturbance import warnings
 from rldyno.report.measures import significant
-from rldyno.results import Results
-from rldyno.typeset import Table
+from rldyno.results.load import Results
+from rldyno.text.numbers import factor, number, span
+from rldyno.text.tables import Table
 
 Json = dict[str, Any]
 BOUND_WORDS = {"arithmetic": "arithmetic", "memory": "memory traffic", "transfer": "copies to the device"}

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from rldyno.answers.groups import Group, axis_words
-from rldyno.answers.numbers import number
+from rldyno.text.numbers import number
 
 Json = dict[str, Any]
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from rldyno.answers.groups import Group
-from rldyno.answers.numbers import number
 from rldyno.answers.runs import Runs
 from rldyno.report.measures import significant
-from rldyno.typeset import Table
+from rldyno.text.numbers import number
+from rldyno.text.tables import Table
 
 Json = dict[str, Any]
 # Stage → the column with the resident set at its end; each adds to the one before. The framework's holds the

@@ -6,8 +6,8 @@ from rldyno.nets import tables
 from rldyno.nets.figures import figures
 from rldyno.nets.record import read_record
 from rldyno.nets.remarks import remarks
-from rldyno.results import Results
-from rldyno.typeset import Table
+from rldyno.results.load import Results
+from rldyno.text.tables import Table
 
 
 def nets_tables(results: Results) -> tuple[Table, ...]:

@@ -10,12 +10,12 @@ from typing import Any
 import polars as pl
 
 from rldyno.answers.groups import CERTIFICATE_WORDS, Group, Metric, Row
-from rldyno.answers.numbers import factor, number, span
 from rldyno.answers.sentence import sentence
 from rldyno.report.content import Scope
 from rldyno.report.turns import turns_table
 from rldyno.report.verdicts import overtakings_words
-from rldyno.results import Results
+from rldyno.results.load import Results
+from rldyno.text.numbers import factor, number, span
 
 Json = dict[str, Any]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from rldyno.answers import divergence
 from rldyno.answers.divergence import Divergence
 from rldyno.answers.groups import ALGORITHM_NAMES, CERTIFICATE_WORDS, Group
-from rldyno.records import Json
-from rldyno.results import Certificate, Results, judged
+from rldyno.records.files import Json
+from rldyno.results.load import Certificate, Results, judged
 
 REFERENCE = "numpy:eager"
 GROUPS_TRACED = 50

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from rldyno import records
 from rldyno.answers.groups import Group
+from rldyno.records import files as records
 from rldyno.report.curves import Band, contestants, quartile_band
 from rldyno.report.series import Columns, read_columns
-from rldyno.results import Results
+from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Floats
 from rldyno_rig import schema
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from rldyno.answers.duels import OPEN, rule_of
 from rldyno.answers.looks import ENDINGS, counted, latest, state_words
-from rldyno.results import Results
-from rldyno.typeset import Table
+from rldyno.results.load import Results
+from rldyno.text.tables import Table
 
 UNTIL = {
     "resolved": "every two neighbours in the ranking were told apart or shown to be equal",

@@ -10,9 +10,9 @@ from typing import TypeVar
 import numpy as np
 import polars as pl
 
-from rldyno import records
-from rldyno.integrals import MEANINGS, integrals
-from rldyno.results import Results
+from rldyno.records import files as records
+from rldyno.results.integrals import MEANINGS, integrals
+from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Floats
 from rldyno_rig import schema
 

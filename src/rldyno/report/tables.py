@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from rldyno.answers.divergence import Divergence
 from rldyno.answers.groups import CERTIFICATE_WORDS, Group, Metric, Row
-from rldyno.answers.numbers import factor, number, span
 from rldyno.report.crimes import Finding
 from rldyno.report.parity import ParityTable
 from rldyno.report.verdicts import JudgedClaim
-from rldyno.typeset import Table
+from rldyno.text.numbers import factor, number, span
+from rldyno.text.tables import Table
 
 
 def comparison_table(group: Group, name: str) -> Table:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from rldyno.answers.groups import THRESHOLD, Group, Row
-from rldyno.answers.numbers import count, number, span
 from rldyno.answers.table import SEED
 from rldyno.stats.bootstrap import Estimate, Floats, Resampler, estimate_of
 from rldyno.stats.censored import survival_median
-from rldyno.typeset import Table
+from rldyno.text.numbers import count, number, span
+from rldyno.text.tables import Table
 
 COLUMNS = ("Contestant", "Comparison", "Reached", "Steps", "Episodes", "Training, s", "With start-up, s")
 

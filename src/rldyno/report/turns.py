@@ -7,9 +7,9 @@ import math
 from rldyno.answers.advice import group_courses
 from rldyno.answers.breakeven import pairwise
 from rldyno.answers.groups import Group
-from rldyno.answers.numbers import count
 from rldyno.stats.bootstrap import Estimate
-from rldyno.typeset import Table
+from rldyno.text.numbers import count
+from rldyno.text.tables import Table
 
 
 def turns_table(group: Group, name: str) -> Table | None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from rldyno.answers.numbers import number
-from rldyno.results import Results
-from rldyno.typeset import Table
+from rldyno.results.load import Results
+from rldyno.text.numbers import number
+from rldyno.text.tables import Table
 from rldyno.usability import store
 
 Json = dict[str, Any]

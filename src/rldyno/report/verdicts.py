@@ -9,14 +9,14 @@ from pathlib import Path
 from rldyno.answers import advice, advice_words
 from rldyno.answers.breakeven import run_lengths
 from rldyno.answers.groups import Group
-from rldyno.answers.numbers import factor
 from rldyno.claims.decide import judge
 from rldyno.claims.evidence import gather
 from rldyno.claims.form import shipped_claims
 from rldyno.claims.show import lines
 from rldyno.nets.record import read_record
 from rldyno.report.measures import tasks
-from rldyno.results import Results
+from rldyno.results.load import Results
+from rldyno.text.numbers import factor
 
 # Settings of a task whose advice is spelt out; `rldyno advise` has the others.
 SETTINGS_SHOWN = 6

@@ -24,8 +24,8 @@ from rldyno.report.limits import low_limits
 from rldyno.report.nets import nets_remarks
 from rldyno.report.seeds import seeds_words
 from rldyno.report.theme import PART_COLOURS, html_theme
-from rldyno.results import Results, load_results
-from rldyno.typeset import is_figure
+from rldyno.results.load import Results, load_results
+from rldyno.text.tables import is_figure
 from rldyno_rig import schema
 
 TEMPLATE = Path(__file__).parent / "template"

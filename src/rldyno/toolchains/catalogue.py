@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from rldyno.config import load_config, validated
 from rldyno.errors import Problem
+from rldyno.machine.devices import Device
 from rldyno.toolchains.interpreters import has_headers
 
 # Thread pools that any Python process may hold, whatever its framework.
@@ -35,7 +36,6 @@ ALLOCATOR_VARIABLES = {
 GPU_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
-Device = Literal["cpu", "cuda"]
 Step = Annotated[tuple[str, ...], Field(min_length=1)]
 
 

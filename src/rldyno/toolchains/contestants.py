@@ -2,11 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from rldyno.errors import Problem
-from rldyno.study_placement import check_contestant
 from rldyno.toolchains.catalogue import catalogue
+
+
+class Toolchain(Protocol):
+    """What a study must know of a framework."""
+
+    @property
+    def modes(self) -> Mapping[str, tuple[str, ...]]:
+        """Mode → devices it runs on."""
+
+    @property
+    def max_workers(self) -> int:
+        """Data-parallel workers of one trial; 1 for none."""
+
+
+Catalogue = Mapping[str, Toolchain]
+
+
+def check_contestant(name: str, catalogue: Catalogue) -> None:
+    """ValueError for what is not `framework:mode`."""
+    framework, _, mode = name.partition(":")
+    toolchain = catalogue.get(framework)
+    if toolchain and mode in toolchain.modes:
+        return
+    if toolchain is None:
+        meant = difflib.get_close_matches(framework, catalogue, n=1)
+        modes = list(catalogue[meant[0]].modes) if meant else []
+        guess = f"{meant[0]}:{mode if mode in modes else modes[0]}" if meant else ""
+        known = ", ".join(f"{of}:{its_mode}" for of in catalogue for its_mode in catalogue[of].modes)
+        hint = f", did you mean '{guess}'?" if guess else f"; known: {known}"
+        raise ValueError(f"unknown contestant '{name}'{hint}")
+    names = ", ".join(f"{framework}:{its_mode}" for its_mode in toolchain.modes)
+    if not mode:
+        raise ValueError(f"'{name}' names no mode; write one of {names}")
+    close = difflib.get_close_matches(mode, toolchain.modes, n=1)
+    if close:
+        raise ValueError(f"unknown contestant '{name}', did you mean '{framework}:{close[0]}'?")
+    raise ValueError(f"{framework} has no mode '{mode}'; it has {names}")
 
 
 def chosen_contestants(names: Iterable[str], device: str) -> list[str]:

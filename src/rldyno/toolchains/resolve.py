@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from rldyno.config import config_path, load_config
 from rldyno.errors import Problem
-from rldyno.machine import machine_variant
+from rldyno.machine.facts import machine_variant
 from rldyno.toolchains.build import OnProgress, build
 from rldyno.toolchains.catalogue import Toolchain, read_catalogue, toolchain, unknown
 from rldyno.toolchains.interpreters import OLDEST, inspect

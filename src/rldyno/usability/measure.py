@@ -12,10 +12,10 @@ from typing import Any
 
 import psutil
 
-from rldyno import records
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
-from rldyno.machine import machine_facts
+from rldyno.machine.facts import machine_facts
+from rldyno.records import files as records
 from rldyno.toolchains.catalogue import Toolchain, toolchain
 from rldyno.toolchains.resolve import Interpreter, resolve
 from rldyno.usability import exports, mistakes, package, process, releases, source, starting, store

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import rldyno_rig
-from rldyno import records
-from rldyno.launch.children import die_with_parent
-from rldyno.machine import usable_cores
+from rldyno.machine.facts import usable_cores
+from rldyno.processes.children import die_with_parent
+from rldyno.records import files as records
 from rldyno.toolchains.catalogue import Toolchain
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig import schema

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rldyno import records
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
+from rldyno.records import files as records
 
 Json = dict[str, Any]
 FILE = "usability.json"

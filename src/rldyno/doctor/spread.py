@@ -1,0 +1,101 @@
+"""The machine's own run-to-run spread: the same short training, again and again, in fresh processes."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import rldyno_rig
+from rldyno.errors import Problem
+from rldyno.machine.cpus import available_cpus, place
+from rldyno.records.files import Json
+from rldyno.stats.distributions import deviation_interval
+from rldyno.stats.power import difference_told
+from rldyno.toolchains.catalogue import toolchain
+from rldyno_rig import hyper, schema
+
+RUNS = 10
+FEWEST_RUNS = 5
+LIMIT_S = 18.0
+"""A slow machine makes do with fewer runs."""
+STEPS = 4_000
+"""Of DQN on CartPole-v1 in NumPy: about half a second, and as much again for the process to start."""
+SEEDS = (3, 5, 10, 20, 30)
+
+
+@dataclass(frozen=True)
+class Spread:
+    train_s: tuple[float, ...]
+    """Length of the training loop in each process. They compute the same to the last bit."""
+    spread: float
+    """Standard deviation of its logarithm: 0.02 is 2 %."""
+    interval: tuple[float, float]
+    """Its 95 % interval: a few runs tell a spread only roughly."""
+    told_apart: dict[int, float]
+    """Seeds per contestant → the difference in speed that they show, as a share (5 % error, 80 % power)."""
+
+
+def measure_spread(runs: int = RUNS, on_run: Callable[[int], None] = lambda done: None) -> Spread:
+    """`on_run` is told how many are done."""
+    times: list[float] = []
+    stop_at = time.monotonic() + LIMIT_S
+    while len(times) < runs and (len(times) < FEWEST_RUNS or time.monotonic() < stop_at):
+        on_run(len(times))
+        times.append(_train_once())
+    return spread_of(times)
+
+
+def spread_of(train_s: list[float]) -> Spread:
+    spread = statistics.stdev(math.log(seconds) for seconds in train_s)
+    told_apart = {seeds: math.expm1(difference_told(spread, seeds)) for seeds in SEEDS}
+    return Spread(tuple(train_s), spread, deviation_interval(spread, len(train_s)), told_apart)
+
+
+def _train_once() -> float:
+    """Seconds of the training loop, in a process placed like a worker of one core."""
+    _, cpus = place(available_cpus(), 1)
+    with tempfile.TemporaryDirectory(prefix="rldyno-spread-") as name:
+        directory = Path(name)
+        (directory / schema.TRIAL_FILE).write_text(json.dumps(_trial()), encoding="utf-8")
+        command = [sys.executable, str(Path(rldyno_rig.__file__).parent), "train", name]
+        done = subprocess.run(
+            command,
+            env={**os.environ, **toolchain("numpy").worker_variables(1)},
+            preexec_fn=(lambda: os.sched_setaffinity(0, cpus[:1])) if cpus else None,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            raise Problem(
+                "the training that measures this machine failed", detail=done.stderr.strip(), code=1
+            )
+        result = json.loads((directory / schema.RESULT_FILE).read_text(encoding="utf-8"))
+    return float(result["train_ns"]) / 1e9
+
+
+def _trial() -> Json:
+    return {
+        "framework": "numpy",
+        "mode": "eager",
+        "algorithm": "dqn",
+        "environment": "CartPole-v1",
+        "max_episode_steps": None,
+        "device": "cpu",
+        "dtype": "float32",
+        "seed": 0,
+        "hyper": hyper.to_json(hyper.Dqn(learning_starts=200)),
+        "budget": {
+            "steps": STEPS,
+            **dict.fromkeys(("episodes", "wall_s", "stop_return", "stop_episodes")),
+        },
+    }

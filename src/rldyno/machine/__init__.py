@@ -1,0 +1,1 @@
+"""What this machine is, which devices and CPUs it offers, and how disturbed it was."""

@@ -1,0 +1,1 @@
+"""The files of a results directory: written atomically, read with care, locked."""

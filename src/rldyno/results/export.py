@@ -1,0 +1,162 @@
+"""Results as tables for other tools, with a README that explains their columns."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from rldyno.errors import Problem
+from rldyno.records import files as records
+from rldyno.results.integrals import MEANINGS, integrals_table
+from rldyno.results.load import TRIAL_COLUMNS, Results, load_results
+from rldyno_rig import schema
+
+FORMATS = {"parquet": ("parquet",), "csv": ("csv",), "both": ("parquet", "csv")}
+
+SERIES_MEANINGS = {
+    "trial": "id of the trial; joins with trials",
+    "episode": "number of the episode, from 1; in progress: episodes finished so far",
+    "env": "environment, among those stepped side by side",
+    "step": "environment steps so far",
+    "time_ns": "nanoseconds since the worker was spawned",
+    "return": "undiscounted return of the episode",
+    "length": "steps of the episode",
+    "terminated": "1: the task ended; 0: the time limit did",
+    "update": "gradient updates so far",
+    "return_mean": "running mean return",
+    "loss": "loss of a recent update",
+    **{f"{phase}_ns": f"nanoseconds spent so far in: {phase}" for phase in schema.PHASES},
+    "cpu_user_ns": "user CPU time of the worker's process tree so far",
+    "cpu_system_ns": "system CPU time of the worker's process tree so far",
+    "wait_ns": "time the tree was ready to run but waited for a CPU, so far",
+    "context_switches": "times the tree's threads left a CPU, so far",
+    "involuntary_switches": "those in which the kernel took the CPU away, so far",
+    "rss_bytes": "resident set of the process tree",
+    "uss_bytes": "memory that belongs to the process tree alone",
+    "processes": "processes in the tree",
+    "threads": "threads in the tree",
+    "threads_busy": "threads that ran for at least 1 % of the last second",
+    "threads_runnable": "mean number of threads that ran or waited for a CPU in the last second",
+    "machine_cpu_percent": "CPU use of the whole machine",
+    "machine_memory_percent": "memory use of the whole machine",
+    "gpu_percent": "utilisation of the trial's GPUs, mean of several",
+    "gpu_memory_bytes": "GPU memory of the process tree, or what the GPUs gained since before the trial",
+    "gpu_memory_used_bytes": "memory in use on the trial's GPUs, by whomever",
+    "gpu_memory_reserved_bytes": "memory that the driver keeps for itself on the trial's GPUs",
+    "gpu_power_w": "power of the trial's GPUs together",
+    "gpu_sm_clock_mhz": "clock of the multiprocessors, slowest of several GPUs",
+    "gpu_memory_clock_mhz": "clock of the GPU's memory, slowest of several GPUs",
+    "gpu_throttle": "NVML's mask of reasons for a lower clock, all GPUs together",
+    "cpu_energy_joules": "energy of the CPU packages since the trial began",
+    "gpu_energy_joules": "energy of the trial's GPUs since it began",
+    "energy_joules": "both together",
+}
+
+
+REASON_MEANINGS = {
+    "trial": "id of the trial; joins with trials",
+    "column": "column of trials or integrals that is empty for it",
+    "reason": "why it could not be measured",
+}
+
+
+def export_results(directory: Path, out: Path | None = None, form: str = "parquet") -> list[Path]:
+    """Write the tables to `out` (DIR/export unless told otherwise); return the files."""
+    if form not in FORMATS:
+        raise Problem(f"unknown format `{form}`", fix="use --format parquet, csv or both")
+    results = load_results(directory)
+    out = out or directory / "export"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        return [path for suffix in FORMATS[form] for path in write_tables(results, out, suffix)] + [
+            write_readme(results, out)
+        ]
+    except OSError as error:
+        raise Problem(
+            f"cannot write to {out}: {error.strerror}", fix="choose another place with --out", code=1
+        ) from error
+
+
+def write_tables(results: Results, out: Path, suffix: str) -> list[Path]:
+    tables = {
+        "trials": results.trials.lazy(),
+        "episodes": all_series(results, results.episodes, schema.EPISODE_COLUMNS),
+        "progress": all_series(results, results.progress, schema.PROGRESS_COLUMNS),
+        "samples": all_series(results, results.samples, schema.SAMPLE_COLUMNS),
+    }
+    found, unknown = integrals_table(results)
+    tables |= {"integrals": found.lazy(), "reasons": reasons_table(results, unknown)}
+    paths = []
+    for name, table in tables.items():
+        path = out / f"{name}.{suffix}"
+        if suffix == "parquet":
+            table.sink_parquet(path)
+        else:
+            table.sink_csv(path)
+        paths.append(path)
+    return paths
+
+
+def reasons_table(results: Results, more: Sequence[tuple[str, str, str]]) -> pl.LazyFrame:
+    """Why a trial has no figure in a column of `trials` or `integrals`."""
+    rows = [(trial, column, why) for trial, said in results.reasons.items() for column, why in said.items()]
+    return pl.LazyFrame([*rows, *more], schema=dict.fromkeys(REASON_MEANINGS, pl.String), orient="row")
+
+
+def all_series(
+    results: Results, read: Callable[[str], pl.DataFrame], columns: tuple[str, ...]
+) -> pl.LazyFrame:
+    """One table of all trials' series, read as it is written: together they may not fit into memory."""
+    types = {"trial": pl.String} | {
+        name: pl.Float64 if records.is_real(name) else pl.Int64 for name in columns
+    }
+
+    def source(
+        with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        for trial in results.ended["trial"]:
+            try:
+                frame = read(trial)
+            except Problem as problem:
+                print(f"left out: {problem.message}", file=sys.stderr)
+                continue
+            yield frame.select(pl.lit(trial).alias("trial"), pl.all())
+
+    return register_io_source(source, schema=types)
+
+
+def write_readme(results: Results, out: Path) -> Path:
+    hypers = {
+        name: "hyper-parameter that the study varies" for name in results.axes if name.startswith("hyper.")
+    }
+    trials = {name: meaning for name, (_, meaning) in TRIAL_COLUMNS.items()} | hypers
+    series = {
+        "episodes: one row per finished episode": schema.EPISODE_COLUMNS,
+        "progress: one row per second of training, all counts cumulative": schema.PROGRESS_COLUMNS,
+        "samples: what the probe saw from outside": schema.SAMPLE_COLUMNS,
+    }
+    lines = [
+        "# rldyno results",
+        "",
+        "Units are in the names: `_s` seconds, `_ns` nanoseconds, `_w` watts, `_bytes`, and so on.",
+        "An empty value was not measured; it never stands for zero.",
+        *table("trials: one row per trial", trials),
+    ]
+    for title, columns in series.items():
+        lines += table(title, {name: SERIES_MEANINGS[name] for name in ("trial", *columns)})
+    lines += table(
+        "integrals: of whole runs, as liu2022 draws them", {"trial": SERIES_MEANINGS["trial"], **MEANINGS}
+    )
+    lines += table("reasons: why a trial has no figure in a column of trials or integrals", REASON_MEANINGS)
+    path = out / "README.md"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def table(title: str, meanings: Mapping[str, str]) -> list[str]:
+    rows = [f"| `{name}` | {meaning} |" for name, meaning in meanings.items()]
+    return ["", f"## {title}", "", "| column | meaning |", "|---|---|", *rows]

@@ -1,0 +1,1 @@
+"""One `rldyno run`: from a study to finished trials, resumed, extended and repeated."""

@@ -1,0 +1,227 @@
+"""What a running trial is doing, read from the files it is writing, and showing it while a study runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from rldyno.records import files as records
+from rldyno.records.files import Json
+from rldyno_rig import schema
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The last second or so of a running trial; None is not known yet."""
+
+    return_mean: float | None = None
+    steps_per_s: float | None = None
+    cpu_percent: float | None = None
+    rss_bytes: float | None = None
+    budget_share: float | None = None
+
+
+def read_figures(trial_dir: Path, budget: Json) -> Figures:
+    progress = records.last_rows(trial_dir / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS, 5)
+    samples = records.last_rows(trial_dir / schema.SAMPLES_FILE, schema.SAMPLE_COLUMNS, 40)
+    cpu = _slope(samples, "cpu_user_ns", "cpu_system_ns")
+    steps = _slope(progress, "step")
+    return Figures(
+        return_mean=progress[-1].get("return_mean") if progress else None,
+        steps_per_s=None if steps is None else steps * 1e9,
+        cpu_percent=None if cpu is None else cpu * 100.0,
+        rss_bytes=samples[-1].get("rss_bytes") if samples else None,
+        budget_share=budget_share(progress, budget),
+    )
+
+
+def _slope(rows: Sequence[Mapping[str, float]], *columns: str) -> float | None:
+    """Growth of the columns' sum per nanosecond, from the first row to the last."""
+    if len(rows) < 2:
+        return None
+    first, last = rows[0], rows[-1]
+    elapsed = last["time_ns"] - first["time_ns"]
+    if elapsed <= 0 or not all(column in row for row in (first, last) for column in columns):
+        return None
+    return sum(last[column] - first[column] for column in columns) / elapsed
+
+
+def budget_share(progress: Sequence[Mapping[str, float]], budget: Json) -> float | None:
+    """How much of the budget nearest its end is spent, 0 to 1. Wall time is the phases': training alone."""
+    if not progress:
+        return None
+    last = progress[-1]
+    trained_s = sum(last.get(f"{phase}_ns", 0.0) for phase in schema.PHASES) / 1e9
+    spent = {"steps": last.get("step", 0.0), "episodes": last.get("episode", 0.0), "wall_s": trained_s}
+    shares = [used / budget[limit] for limit, used in spent.items() if budget.get(limit)]
+    return min(1.0, max(shares)) if shares else None
+
+
+def duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def size(count: float) -> str:
+    return f"{count / 2**20:,.0f} MiB" if count < 2**30 else f"{count / 2**30:.2f} GiB"
+
+
+def figure_texts(figures: Figures) -> tuple[str, str, str, str, str]:
+    """return, steps/s, CPU, memory, budget as people read them."""
+
+    def text(value: float | None, template: str) -> str:
+        return "–" if value is None else template.format(value)
+
+    return (
+        text(figures.return_mean, "{:.1f}"),
+        text(figures.steps_per_s, "{:,.0f}"),
+        text(figures.cpu_percent, "{:.0f} %"),
+        "–" if figures.rss_bytes is None else size(figures.rss_bytes),
+        text(figures.budget_share, "{:.0%}"),
+    )
+
+
+class Eta:
+    """Time left: the estimates of the trials still to come, corrected by how long the others took."""
+
+    def __init__(self, estimates_s: Mapping[str, float], jobs: int = 1) -> None:
+        self._left = dict(estimates_s)
+        self._jobs = jobs
+        self._estimated = self._taken = 0.0
+
+    def finished(self, trial: str, took_s: float) -> None:
+        self._estimated += self._left.pop(trial, 0.0)
+        self._taken += took_s
+
+    def remaining_s(self, spent: Mapping[str, float]) -> float | None:
+        """`spent`: budget share of the running trials."""
+        ahead = sum(s * (1.0 - spent.get(trial, 0.0)) for trial, s in self._left.items())
+        if ahead <= 0:
+            return None
+        correction = self._taken / self._estimated if self._estimated > 0 else 1.0
+        return ahead * correction / self._jobs
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What there is to show at one moment."""
+
+    done: int
+    failed: int
+    total: int
+    running: Mapping[str, Figures]
+    elapsed_s: float
+    eta_s: float | None
+
+
+class Display(Protocol):
+    def __enter__(self) -> Display: ...
+
+    def __exit__(self, *details: object) -> None: ...
+
+    def update(self, snapshot: Snapshot) -> None: ...
+
+    def say(self, line: str) -> None:
+        """One lasting line."""
+        ...
+
+
+def open_display(console: Console) -> Display:
+    return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
+
+
+class PlainDisplay:
+    """For logs: a line per finished trial, and one every so often in between."""
+
+    def __init__(self, console: Console, every_s: float = 30.0) -> None:
+        self._console = console
+        self._every_s = every_s
+        self._next = time.monotonic() + every_s
+
+    def __enter__(self) -> PlainDisplay:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        pass
+
+    def update(self, snapshot: Snapshot) -> None:
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + self._every_s
+        left = "" if snapshot.eta_s is None else f", about {duration(snapshot.eta_s)} left"
+        self.say(f"{snapshot.done + snapshot.failed} of {snapshot.total} trials{left}")
+        for trial, figures in snapshot.running.items():
+            reward, speed, cpu, memory, share = figure_texts(figures)
+            self.say(f"  {trial}: return {reward}, {speed} steps/s, CPU {cpu}, {memory}, budget {share}")
+
+    def say(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+class LiveDisplay:
+    """For terminals: an overall bar and a line per running trial, redrawn by `update` only (no thread of its
+    own: this process starts others by forking).
+    """
+
+    def __init__(self, console: Console) -> None:
+        from rich.live import Live
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        self._console = console
+        self._bar = Progress(
+            TextColumn("trials"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=console,
+            auto_refresh=False,
+            expand=True,
+        )
+        self._task = self._bar.add_task("trials", total=1, left="")
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+
+    def __enter__(self) -> LiveDisplay:
+        self._live.start()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._live.stop()
+
+    def update(self, snapshot: Snapshot) -> None:
+        from rich.console import Group
+
+        left = duration(snapshot.elapsed_s)
+        if snapshot.eta_s is not None:
+            left += f", about {duration(snapshot.eta_s)} left"
+        if snapshot.failed:
+            left += f", [red]{snapshot.failed} failed[/red]"
+        self._bar.update(
+            self._task, completed=snapshot.done + snapshot.failed, total=snapshot.total, left=left
+        )
+        self._live.update(Group(figures_table(snapshot.running), self._bar), refresh=True)
+
+    def say(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False)
+
+
+def figures_table(running: Mapping[str, Figures]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    table.add_column("running", overflow="fold")
+    for name in ("return", "steps/s", "CPU", "memory", "budget"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for trial, figures in running.items():
+        table.add_row(trial, *figure_texts(figures))
+    return table

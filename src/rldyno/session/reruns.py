@@ -1,0 +1,129 @@
+"""`rldyno run --max-noise`: what was disturbed too much is run again, and the quietest attempt counts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rldyno.errors import Problem
+from rldyno.machine.noise import judged_by, quickest_calibrations
+from rldyno.records import files as records
+from rldyno.records.files import ATTEMPTS, DONE, Json
+from rldyno_rig.schema import OUTCOME_FILE, TRIAL_FILE
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+ATTEMPTS_AT_MOST = 3
+SHOWN = 5
+Launch = Callable[[list[tuple[Json, Path]]], None]
+
+
+@dataclass(frozen=True)
+class NoiseLimit:
+    score: float
+    attempts: int = ATTEMPTS_AT_MOST
+    """Finished attempts per trial, those of earlier runs included."""
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """The finished attempts of a trial, by noise score."""
+
+    current: float | None
+    """Of the one that counts now; None if that is not done, or has no score."""
+    aside: dict[int, float]
+    """Number of an attempt that was put aside → its score."""
+
+    @property
+    def count(self) -> int:
+        return len(self.aside) + (self.current is not None)
+
+
+def run_until_quiet(directories: Iterable[Path], limit: NoiseLimit, launch: Launch, console: Console) -> None:
+    """Repeat what is noisier than the limit in rounds: a neighbour may have gone by the next one.
+
+    However this ends, the quietest finished attempt of every trial is the one that counts.
+    """
+    directories = list(directories)
+    try:
+        while noisy := [directory for directory in directories if is_worth_repeating(directory, limit)]:
+            noun = "trial was" if len(noisy) == 1 else "trials were"
+            console.print(f"{len(noisy)} {noun} noisier than {limit.score:g}: once more", highlight=False)
+            todo = [(records.read_json(directory / TRIAL_FILE), directory) for directory in noisy]
+            for directory in noisy:
+                records.put_aside(directory)
+            launch(todo)
+    finally:
+        for directory in directories:
+            settle(directory)
+    _summarise(directories, limit, console)
+
+
+def is_worth_repeating(trial_dir: Path, limit: NoiseLimit) -> bool:
+    found = read_attempts(trial_dir)
+    return found.current is not None and found.current > limit.score and found.count < limit.attempts
+
+
+def settle(trial_dir: Path) -> None:
+    """Let the quietest finished attempt count."""
+    found = read_attempts(trial_dir)
+    quietest = min(found.aside, key=lambda attempt: found.aside[attempt], default=None)
+    if quietest is None or records.trial_state(trial_dir).name == records.RUNNING:
+        return
+    if found.current is None or found.aside[quietest] < found.current:
+        restore(trial_dir, quietest)
+
+
+def restore(trial_dir: Path, attempt: int) -> None:
+    """Make an attempt that was put aside the one that counts; what is there now is put aside in its turn.
+
+    The outcome comes last: interrupted, this leaves a trial that has not ended, never a wrong one.
+    """
+    records.put_aside(trial_dir)
+    folder = trial_dir / ATTEMPTS / str(attempt)
+    for file in sorted(folder.iterdir(), key=lambda entry: entry.name == OUTCOME_FILE):
+        file.replace(trial_dir / file.name)
+    folder.rmdir()
+
+
+def read_attempts(trial_dir: Path) -> Attempts:
+    quickest = quickest_calibrations(trial_dir.parent.parent)
+    aside = {}
+    for path in trial_dir.glob(f"{ATTEMPTS}/*/{OUTCOME_FILE}"):
+        score = _score(path, quickest)
+        if score is not None and path.parent.name.isdigit():
+            aside[int(path.parent.name)] = score
+    return Attempts(_score(trial_dir / OUTCOME_FILE, quickest), aside)
+
+
+def _score(path: Path, quickest: Mapping[str, int]) -> float | None:
+    with contextlib.suppress(Problem):
+        outcome = records.read_json(path)
+        if outcome.get("status") == DONE:
+            score = judged_by(outcome.get("noise") or {}, quickest).get("score")
+            return None if score is None else float(score)
+    return None
+
+
+def _summarise(directories: Iterable[Path], limit: NoiseLimit, console: Console) -> None:
+    found = {directory.name: read_attempts(directory) for directory in directories}
+    repeated = sum(bool(attempts.aside) for attempts in found.values())
+    still = {
+        name: a.current for name, a in found.items() if a.current is not None and a.current > limit.score
+    }
+    if repeated:
+        nouns = "trial was" if repeated == 1 else "trials were"
+        console.print(f"{repeated} {nouns} run more than once; earlier attempts are kept", highlight=False)
+    lines = [
+        f"noise: {name} stayed above {limit.score:g} in {found[name].count} attempts; "
+        f"the quietest counts, with {score:.2g}"
+        for name, score in sorted(still.items(), key=lambda item: -item[1])
+    ]
+    if len(lines) > SHOWN:
+        lines[SHOWN:] = [f"noise: {len(lines) - SHOWN} more trials stayed above it, with less"]
+    for line in lines:
+        console.print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)

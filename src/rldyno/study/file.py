@@ -1,0 +1,336 @@
+"""A study: one question as a TOML file. Every mistake is told with its file, line and key."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import hashlib
+import json
+import math
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+)
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from rldyno.study import hyper as study_hyper
+from rldyno.study import lines as toml_lines
+from rldyno.study.lines import Location, Source, spelled, suggest
+from rldyno.study.placement import Placement, place
+from rldyno.study.seeds import Adaptive, adaptive_part, all_seeds, whole
+from rldyno.toolchains.contestants import Catalogue, check_contestant
+from rldyno_rig.envs import BUILT_IN
+from rldyno_rig.hyper import ALGORITHMS
+
+MAX_TRIALS = 100_000
+FIX = "correct the study file; docs/studies.md explains every key"
+
+
+def _wrapped(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not values:
+        raise ValueError("no value: give at least one")
+    seen = set()
+    for index, value in enumerate(values):
+        if value in seen:
+            context = {"value": spelled(value), "index": index}
+            raise PydanticCustomError("duplicate", "{value} is given twice", context)
+        seen.add(value)
+    return values
+
+
+def _environment(name: str) -> str:
+    if not re.fullmatch(r"([\w.]+:)?([\w:.-]+/)?[\w:.-]+", name):
+        raise ValueError(f"'{name}' is no environment id; write Name-v0, Namespace/Name-v0 or module:Name-v0")
+    stem = re.sub(r"-v\d+$", "", name)
+    built_in_stems = {known.rpartition("-v")[0].lower(): known for known in sorted(BUILT_IN)}
+    is_versioned_built_in = stem != name and any(known.startswith(f"{stem}-v") for known in BUILT_IN)
+    if name in BUILT_IN or is_versioned_built_in or ":" in name or "/" in name:
+        return name
+    close = difflib.get_close_matches(stem.lower(), built_in_stems, n=1, cutoff=0.85)
+    if close:
+        version = name[len(stem) :]
+        meant = built_in_stems[close[0]]
+        same_version = meant.rpartition("-v")[0] + version
+        meant = same_version if same_version in BUILT_IN else meant
+        raise ValueError(f"unknown environment '{name}', did you mean '{meant}'?")
+    return name
+
+
+def _contestant(name: str, info: ValidationInfo) -> str:
+    check_contestant(name, info.context or {})
+    return name
+
+
+def _algorithm(name: str) -> str:
+    if name not in ALGORITHMS:
+        raise ValueError(f"unknown algorithm '{name}'" + suggest(name, ALGORITHMS))
+    return name
+
+
+Item = TypeVar("Item")
+Axis = Annotated[tuple[Item, ...], BeforeValidator(_wrapped), AfterValidator(_distinct)]
+Count = Annotated[int, BeforeValidator(whole), Field(ge=1)]
+Seed = Annotated[int, BeforeValidator(whole), Field(ge=0)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Stop(_Frozen):
+    """Stop once the mean return of the last `episodes` episodes reaches `return`."""
+
+    return_: float = Field(alias="return")
+    episodes: Count = 100
+
+
+class Budget(_Frozen):
+    """A trial ends at whichever comes first."""
+
+    steps: Count | None = None
+    episodes: Count | None = None
+    wall_s: Annotated[float, Field(gt=0)] | None = None
+    stop: Stop | None = None
+
+
+class StudyFile(_Frozen):
+    """The keys of a study file, `hyper` excepted."""
+
+    title: str = ""
+    question: str = ""
+    contestants: Axis[Annotated[str, AfterValidator(_contestant)]]
+    algorithms: Axis[Annotated[str, AfterValidator(_algorithm)]]
+    environments: Axis[Annotated[str, AfterValidator(_environment)]]
+    max_episode_steps: Axis[Count | None] = (None,)
+    devices: Axis[Literal["cpu", "cuda"]] = ("cpu",)
+    cores: Axis[Count] = (1,)
+    workers: Axis[Count] = (1,)
+    seeds: Annotated[Axis[Seed], BeforeValidator(all_seeds)]
+    """All that may be needed."""
+    adaptive: Annotated[Adaptive | None, BeforeValidator(adaptive_part)] = Field(
+        None, validation_alias="seeds"
+    )
+    dtype: Literal["float32", "float64", "tf32"] = "float32"
+    division: Literal["closed", "open"] = "closed"
+    order_seed: Seed = 0
+    tensorboard: bool = False
+    """Write event files when all trials have ended."""
+    budget: Budget
+
+
+class Override(_Frozen):
+    """The values a study gives a hyper-parameter of one algorithm on one environment."""
+
+    algorithm: str
+    environment: str
+    name: str
+    values: tuple[Any, ...]
+
+
+class Study(StudyFile):
+    """A study that can run: all names resolved, nothing contradictory."""
+
+    overrides: tuple[Override, ...]
+    placements: tuple[Placement, ...]
+    left_out: tuple[str, ...]
+    """Crossings that cannot run, each with its reason: `numpy:eager on cuda: it runs on cpu only`."""
+
+    def axes(self, algorithm: str, environment: str) -> study_hyper.Axes:
+        """What the study sets for one task, in the order of the fields."""
+        return {
+            override.name: override.values
+            for override in self.overrides
+            if (override.algorithm, override.environment) == (algorithm, environment)
+        }
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What the study asks for, without its wording and without what follows from the toolchains."""
+        unasked = {"title", "question", "tensorboard", "placements", "left_out"}
+        # What a study that does not ask for it never had must not change its hash.
+        unasked |= {"adaptive"} if self.adaptive is None else set()
+        content: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude=unasked)
+        return content
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()
+
+
+def load_study(path: Path | str, catalogue: Catalogue | None = None) -> Study:
+    """Read and check a study file; one Problem lists all its mistakes."""
+    if catalogue is None:
+        from rldyno.toolchains.catalogue import catalogue as shipped
+
+        catalogue = shipped()
+    source = toml_lines.read(Path(path))
+    table = dict(source.table)
+    hyper_table = table.pop("hyper", {})
+    file = _validate(source, table, catalogue)
+    if file is None:
+        study_hyper.read(source, hyper_table, (), ())
+        raise source.problem(FIX)
+    _check_budget(source, file.budget)
+    if file.dtype == "tf32" and "cpu" in file.devices:
+        source.mistake(("dtype",), 'tf32 is a precision of GPUs: give `devices = ["cuda"]`, or float32')
+    placements, left_out = place(source, file.contestants, file.devices, file.workers, catalogue)
+    tasks = study_hyper.read(source, hyper_table, file.algorithms, file.environments)
+    _check_size(source, file, tasks, len(placements))
+    if source.mistakes:
+        raise source.problem(FIX)
+    overrides = [
+        Override(algorithm=algorithm, environment=environment, name=name, values=values)
+        for (algorithm, environment), axes in tasks.items()
+        for name, values in axes.items()
+    ]
+    return Study.model_construct(
+        **{name: getattr(file, name) for name in StudyFile.model_fields},
+        overrides=tuple(overrides),
+        placements=tuple(placements),
+        left_out=tuple(left_out),
+    )
+
+
+def differences(old: Study, new: Study) -> list[str]:
+    """One line for each thing asked for differently, `seeds: 3 → 5`; empty when the hashes agree."""
+    before, after = _spelled_out(old), _spelled_out(new)
+    return [
+        f"{key}: {before.get(key, 'default')} → {after.get(key, 'default')}"
+        for key in dict.fromkeys([*before, *after])
+        if before.get(key) != after.get(key)
+    ]
+
+
+def _spelled_out(study: Study) -> dict[str, str]:
+    content = study.content
+    budget, overrides, seeds = content.pop("budget"), content.pop("overrides"), content.pop("seeds")
+    adaptive = content.pop("adaptive", None)
+    stop = budget.pop("stop") or {"return": None, "episodes": None}
+    counted = seeds == list(range(len(seeds)))
+    lines = {key: _spelled(value) for key, value in content.items()}
+    lines["seeds"] = str(len(seeds)) if counted else f"[{_spelled(seeds)}]"
+    if adaptive:
+        lines["seeds"] = "{ " + ", ".join(f"{key} = {value}" for key, value in adaptive.items()) + " }"
+    lines |= {f"budget.{key}": _spelled(value) for key, value in budget.items()}
+    lines |= {f"budget.stop.{key}": _spelled(value) for key, value in stop.items()}
+    for entry in overrides:
+        key = toml_lines.key_name(("hyper", entry["algorithm"], entry["environment"], entry["name"]))
+        lines[key] = _spelled(entry["values"])
+    return lines
+
+
+def _spelled(value: Any) -> str:
+    if value is None:
+        return "none"
+    return ", ".join(map(_spelled, value)) if isinstance(value, list) else str(value)
+
+
+def _validate(source: Source, table: dict[str, Any], catalogue: Catalogue) -> StudyFile | None:
+    """The file, or after mistakes its sound part, so that the remaining checks can still speak.
+
+    None if too little is left.
+    """
+    try:
+        return StudyFile.model_validate(table, context=catalogue)
+    except ValidationError as error:
+        rejected = error.errors(include_url=False)
+    sound = copy.deepcopy(table)
+    for details in sorted(rejected, key=_removal_order, reverse=True):
+        source.mistake(_place_of(details), _message(details))
+        _remove(sound, details["loc"])
+    try:
+        return StudyFile.model_validate(sound, context=catalogue)
+    except ValidationError:
+        return None
+
+
+def _removal_order(details: ErrorDetails) -> list[tuple[str, int]]:
+    """Items of an array by index: taken in reverse, removing one leaves the others where they are."""
+    return [(key, -1) if isinstance(key, str) else ("", key) for key in details["loc"]]
+
+
+def _remove(table: Any, location: Location) -> None:
+    """Drop one entry; an index into a value that was given without brackets drops that value."""
+    *parents, last = location
+    for key in parents:
+        child = table.get(key) if isinstance(table, dict) else table[int(key)]
+        if not isinstance(child, dict | list):
+            table.pop(key, None)
+            return
+        table = child
+    if isinstance(table, dict):
+        table.pop(last, None)
+    else:
+        del table[int(last)]
+
+
+def _place_of(details: ErrorDetails) -> Location:
+    index = details.get("ctx", {}).get("index")
+    return details["loc"] if index is None else (*details["loc"], index)
+
+
+def _message(details: ErrorDetails) -> str:
+    kind, context = details["type"], details.get("ctx", {})
+    if kind == "extra_forbidden":
+        *table, name = map(str, details["loc"])
+        return "unknown key" + suggest(name, _KEYS[".".join(table)])
+    if kind == "missing":
+        return "missing: a study must give it"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind not in _WANTED:
+        return details["msg"]
+    return f"must be {_WANTED[kind].format(**context)}, not {spelled(details['input'])}"
+
+
+_KEYS = {
+    "": [*(name for name in StudyFile.model_fields if name != "adaptive"), "hyper"],
+    "seeds": [*Adaptive.model_fields],
+    "budget": [*Budget.model_fields],
+    "budget.stop": ["return", "episodes"],
+}
+_WANTED = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "string_type": "a text",
+    "model_type": "a table",
+    "literal_error": "{expected}",
+    "greater_than": "above {gt:g}",
+    "less_than": "below {lt:g}",
+    "less_than_equal": "at most {le:g}",
+    "greater_than_equal": "at least {ge:g}",
+}
+
+
+def _check_budget(source: Source, budget: Budget) -> None:
+    written = source.table.get("budget", {})
+    if not any(limit in written for limit in ("steps", "episodes", "wall_s")):
+        why = "a stop rule alone may never end a trial" if budget.stop else "a trial would never end"
+        source.mistake(("budget",), f"{why}: give steps, episodes or wall_s")
+    if budget.stop and budget.episodes and budget.stop.episodes > budget.episodes:
+        averaged, played = budget.stop.episodes, budget.episodes
+        message = f"{averaged} episodes can never be averaged when budget.episodes is {played}"
+        source.mistake(("budget", "stop", "episodes"), message)
+
+
+def _check_size(
+    source: Source, file: StudyFile, tasks: dict[tuple[str, str], study_hyper.Axes], placements: int
+) -> None:
+    points = sum(math.prod(map(len, axes.values())) for axes in tasks.values())
+    trials = points * placements * len(file.max_episode_steps) * len(file.cores) * len(file.seeds)
+    if trials > MAX_TRIALS:
+        source.mistake((), f"the axes cross to {trials:,} trials; the limit is {MAX_TRIALS:,}")

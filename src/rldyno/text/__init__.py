@@ -1,0 +1,1 @@
+"""How numbers and tables are written for people."""

@@ -1,0 +1,1 @@
+"""One trial: its worker is started, watched and ended, and its outcome written."""

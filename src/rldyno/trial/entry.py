@@ -1,0 +1,52 @@
+"""`rldyno trial DIR` without the libraries of the command line, which cost as much as all the rest."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rldyno.errors import Problem, print_problem
+
+
+def run_one(directory: Path, cpus: str | None, probe_cpu: int | None) -> int:
+    """Exit code: 0 done, 1 failed, 3 records cannot be written, 130 interrupted."""
+    from rldyno.machine.cpus import available_cpus, parse_cpus, place
+    from rldyno.processes.control import INTERRUPTED
+    from rldyno.records.files import DONE, read_json
+    from rldyno.trial.runner import StoppedError, run_trial
+    from rldyno_rig.schema import TRIAL_FILE
+
+    if cpus is None:
+        cores = int(read_json(directory / TRIAL_FILE)["cores"])
+        free, pool = place(available_cpus(), cores)
+        worker_cpus = None if pool is None else pool[:cores]
+        probe_cpu = free if probe_cpu is None else probe_cpu
+    else:
+        worker_cpus = parse_cpus(cpus)
+    try:
+        outcome = run_trial(directory, worker_cpus, probe_cpu)
+    except StoppedError:
+        print(f"{directory.name}: interrupted; the same command runs it again", file=sys.stderr)
+        return INTERRUPTED
+    after = f" after {outcome['wall_s']:.1f} s" if outcome["wall_s"] is not None else ""
+    print(f"{outcome['trial']}: {outcome['status']} ({outcome['reason']}){after}: {outcome['message']}")
+    return 0 if outcome["status"] == DONE else 1
+
+
+def main(arguments: list[str]) -> int:
+    """What a launcher starts; people get `rldyno trial`, which takes the same."""
+    parser = argparse.ArgumentParser(prog="rldyno trial")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--cpus")
+    parser.add_argument("--probe-cpu", type=int)
+    given = parser.parse_args(arguments)
+    try:
+        return run_one(given.directory, given.cpus, given.probe_cpu)
+    except Problem as problem:
+        print_problem(problem)
+        return problem.code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,288 @@
+"""One trial: start the worker, watch it, end it if it must be ended, and write down what happened.
+
+This is what `rldyno trial DIR` runs, in a process of its own that sits on another CPU than the worker. It
+starts once per trial: nothing heavy is imported here.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import rldyno_rig
+from rldyno.errors import Problem
+from rldyno.machine.facts import calibrate, host_sha256
+from rldyno.machine.noise import Surroundings, best_calibration, frequency_mhz, keep_calibration
+from rldyno.probe import Probe
+from rldyno.probe.hardware import Hardware, open_hardware
+from rldyno.probe.perf import Counters
+from rldyno.probe.probe import open_machine
+from rldyno.probe.summary import Counted, Idle
+from rldyno.processes.children import EndWatch, die_with_parent, kill_all, signal_group
+from rldyno.processes.control import CANNOT_WRITE, StopFlag, pin, stop_signals
+from rldyno.records import files as records
+from rldyno.records.files import Json
+from rldyno.trial.outcome import Ending, Measured, make_outcome
+from rldyno_rig import schema
+
+_GRACE_S = 2.0
+_CHECK_NS = 1_000_000_000
+_LONGEST_WAIT_S = 0.25
+"""A signal only sets a flag: it is noticed after this long at most."""
+_LOG_LIMIT_BYTES = 64 * 2**20
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+
+
+class StoppedError(Exception):
+    """The trial was told to stop, or its parent is gone. It leaves no outcome and will be run again."""
+
+
+def run_trial(trial_dir: Path, cpus: tuple[int, ...] | None, probe_cpu: int | None) -> Json:
+    """Run the trial and return its outcome, which is also on disk then. A trial that is done stays done.
+
+    Raises StoppedError when interrupted, Problem when it cannot be run or its records cannot be written.
+    """
+    trial_dir = trial_dir.resolve()
+    trial = records.read_json(trial_dir / schema.TRIAL_FILE)
+    try:
+        with records.locked(trial_dir / records.TRIAL_LOCK):
+            done = _done_outcome(trial_dir)
+            return done if done is not None else _attempt(trial_dir, trial, cpus, probe_cpu)
+    except records.LockedError as busy:
+        raise Problem(
+            f"another process ({busy}) is running {trial_dir.name}", fix="wait for it, or stop it", code=1
+        ) from None
+    except OSError as error:
+        if error.errno not in _NO_SPACE:
+            raise
+        raise Problem(
+            f"cannot write the records of {trial_dir.name}: {error.strerror}",
+            fix="free some space and run the same command again: only this trial is repeated",
+            code=CANNOT_WRITE,
+        ) from error
+
+
+def _done_outcome(trial_dir: Path) -> Json | None:
+    path = trial_dir / schema.OUTCOME_FILE
+    if not path.exists():
+        return None
+    try:
+        outcome = records.read_json(path)
+    except Problem:
+        return None
+    return outcome if outcome.get("status") == records.DONE else None
+
+
+def _attempt(trial_dir: Path, trial: Json, cpus: tuple[int, ...] | None, probe_cpu: int | None) -> Json:
+    attempt = records.put_aside(trial_dir)
+    pin(cpus)
+    before_it = _surroundings(trial_dir, cpus)
+    machine = open_machine()
+    idle = idle_machine(trial_dir, before_it.host, machine.memory_percent())
+    hardware = open_hardware(trial["device"], trial["workers"], worker_environment(trial, 0))
+    kills, before = machine.oom_kills(), machine.cpu_times(cpus)
+    with stop_signals() as stop:
+        started_at, spawn_ns = records.now_iso(), time.monotonic_ns()
+        try:
+            worker = Worker(trial_dir, trial, cpus, spawn_ns)
+        except OSError as error:
+            if error.errno in _NO_SPACE:
+                raise
+            outcome = make_outcome(trial, attempt, Ending("absent", _cannot_start(trial, error)), started_at)
+        else:
+            pin(None if probe_cpu is None else (probe_cpu,))
+            ending, measured = _watch(worker, trial, stop, before_it, hardware)
+            measured.cpu_times = before, machine.cpu_times(cpus)
+            measured.out_of_memory = kills is not None and kills != machine.oom_kills()
+            measured.cores = trial["cores"] if cpus is None else len(cpus)
+            measured.idle = idle
+            measured.affinity = {
+                "worker": None if cpus is None else list(cpus),
+                "probe": None if probe_cpu is None else [probe_cpu],
+            }
+            outcome = make_outcome(trial, attempt, ending, started_at, measured, trial_dir)
+    records.write_json(trial_dir / schema.OUTCOME_FILE, outcome)
+    return outcome
+
+
+def _surroundings(trial_dir: Path, cpus: tuple[int, ...] | None) -> Surroundings:
+    """Of the CPUs that this process is pinned to."""
+    host = host_sha256()
+    best = best_calibration(trial_dir, host)
+    calibration = calibrate()
+    keep_calibration(trial_dir, host, min(calibration.median_ns, best or calibration.median_ns))
+    return Surroundings(host, calibration, best, frequency_mhz(cpus))
+
+
+def idle_machine(trial_dir: Path, host: str, memory_percent: float) -> Idle:
+    """The CPU use of the idle machine takes a second to measure: `rldyno run` does so before its trials."""
+    try:
+        manifest = records.read_json(trial_dir.parent.parent / records.MANIFEST_FILE)
+    except Problem:
+        return Idle(None, "measured by `rldyno run`; this trial was started without it", memory_percent)
+    if (manifest.get("machine") or {}).get("host_sha256") != host:
+        return Idle(None, "measured on the machine that began the run, which is another one", memory_percent)
+    percent = manifest.get("idle_cpu_percent")
+    return Idle(
+        percent, None if percent is not None else "measured with the limits: --no-limits", memory_percent
+    )
+
+
+def _cannot_start(trial: Json, error: OSError) -> str:
+    return f"cannot start {trial['interpreter']}: {error.strerror or error}"
+
+
+def worker_command(trial: Json, trial_dir: Path) -> list[str]:
+    rig = str(Path(rldyno_rig.__file__).parent)
+    isolation = ["-I"] if trial["isolated"] else []
+    return [trial["interpreter"], *isolation, "-X", "faulthandler", rig, "train", str(trial_dir)]
+
+
+def worker_environment(trial: Json, spawn_ns: int) -> dict[str, str]:
+    """The user's environment, less Python's own variables when isolated, plus the toolchain's."""
+    hidden = {"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE"} if trial["isolated"] else set()
+    inherited = {name: value for name, value in os.environ.items() if name not in hidden}
+    return {**inherited, **trial["variables"], schema.SPAWN_VARIABLE: str(spawn_ns)}
+
+
+class Worker:
+    """The measured process, leader of its own session and process group."""
+
+    def __init__(self, trial_dir: Path, trial: Json, cpus: tuple[int, ...] | None, spawn_ns: int) -> None:
+        self.trial_dir = trial_dir
+        self.spawn_ns = spawn_ns
+        self.status: int | None = None
+        self.usage: resource.struct_rusage | None = None
+        self.end_ns = spawn_ns
+        with (trial_dir / schema.LOG_FILE).open("wb") as log:
+            self._process = subprocess.Popen(
+                worker_command(trial, trial_dir),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=trial_dir,
+                env=worker_environment(trial, spawn_ns),
+                start_new_session=True,
+                preexec_fn=die_with_parent(signal.SIGKILL, cpus),  # noqa: PLW1509 (one thread only)
+            )
+        self.pid = self._process.pid
+
+    def ended(self) -> bool:
+        if self.status is None:
+            pid, status, usage = os.wait4(self.pid, os.WNOHANG)
+            if pid:
+                self._reaped(status, usage)
+        return self.status is not None
+
+    def _reaped(self, status: int, usage: resource.struct_rusage) -> None:
+        self.end_ns = time.monotonic_ns()
+        self.status, self.usage = status, usage
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+
+    @property
+    def exit_code(self) -> int:
+        """As the subprocess module has it: negative is the signal that ended it."""
+        return int(self._process.returncode or 0)
+
+    def stop(self, first_signal: int, watch: EndWatch, grace_s: float = _GRACE_S) -> None:
+        """Ask, wait a little, then kill the whole group."""
+        signal_group(self.pid, first_signal)
+        deadline = time.monotonic() + grace_s
+        while not self.ended() and time.monotonic() < deadline:
+            watch.wait(deadline - time.monotonic())
+        signal_group(self.pid, signal.SIGKILL)
+        while not self.ended():
+            watch.wait(1.0)
+
+
+def _watch(
+    worker: Worker, trial: Json, stop: StopFlag, surroundings: Surroundings, hardware: Hardware
+) -> tuple[Ending, Measured]:
+    """Sample until the worker ends or must be ended. Whatever happens here, no process is left behind."""
+    watch = EndWatch()
+    watch.add(worker.pid)
+    counters = Counters(worker.pid)
+    probe: Probe | None = None
+    cpu_before = time.process_time()
+    try:
+        output = (worker.trial_dir / schema.SAMPLES_FILE).open("w", encoding="ascii", newline="")
+        probe = Probe(worker.pid, trial["sample_hz"], output, worker.spawn_ns, hardware=hardware)
+        ending = _sample_until_end(worker, probe, watch, stop, trial["hang_timeout_s"])
+    finally:
+        strays = probe.pids() if probe else []
+        if not worker.ended():
+            worker.stop(signal.SIGTERM, watch)
+        kill_all(worker.pid, [pid for pid in strays if pid != worker.pid])
+        watch.close()
+        hardware.finish(worker.end_ns - worker.spawn_ns)
+        hardware.close()
+        counted = Counted(counters.read(), counters.reasons, counters.kernel)
+        counters.close()
+        if probe:
+            probe.close()
+    return ending, Measured(
+        wall_ns=worker.end_ns - worker.spawn_ns,
+        usage=worker.usage,
+        probe=probe,
+        probe_cpu_s=time.process_time() - cpu_before,
+        surroundings=surroundings,
+        hardware=hardware,
+        counted=counted,
+    )
+
+
+def _sample_until_end(
+    worker: Worker, probe: Probe, watch: EndWatch, stop: StopFlag, hang_timeout_s: float
+) -> Ending:
+    parent = os.getppid()
+    silence = Silence(worker.trial_dir / schema.PROGRESS_FILE, hang_timeout_s)
+    log = worker.trial_dir / schema.LOG_FILE
+    next_sample = next_check = time.monotonic_ns()
+    may_have_ended = True
+    while True:
+        now = time.monotonic_ns()
+        if now >= next_sample:
+            probe.sample()
+            next_sample += probe.interval_ns * (1 + (now - next_sample) // probe.interval_ns)
+        if may_have_ended and worker.ended():
+            return Ending.from_exit(worker.exit_code)
+        if stop.set:
+            raise StoppedError
+        if now >= next_check:
+            next_check = now + _CHECK_NS
+            if os.getppid() != parent:
+                raise StoppedError
+            if silence.too_long(now):
+                # faulthandler answers SIGABRT with every thread's traceback: the log shows where it hung.
+                worker.stop(signal.SIGABRT, watch)
+                return Ending("hung", f"no progress for {hang_timeout_s:g} s", worker.exit_code)
+            if log.stat().st_size > _LOG_LIMIT_BYTES:
+                worker.stop(signal.SIGTERM, watch)
+                return Ending("killed", f"{schema.LOG_FILE} grew beyond 64 MiB", worker.exit_code)
+        may_have_ended = watch.wait(min((next_sample - time.monotonic_ns()) / 1e9, _LONGEST_WAIT_S))
+
+
+class Silence:
+    """Notices that a file has not been touched for too long."""
+
+    def __init__(self, path: Path, limit_s: float) -> None:
+        self._path = path
+        self._limit_ns = limit_s * 1e9
+        self._seen: tuple[int, int] | None = None
+        self._changed_ns = time.monotonic_ns()
+
+    def too_long(self, now_ns: int) -> bool:
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            seen = None
+        else:
+            seen = status.st_size, status.st_mtime_ns
+        if seen != self._seen:
+            self._seen, self._changed_ns = seen, now_ns
+        return now_ns - self._changed_ns > self._limit_ns
