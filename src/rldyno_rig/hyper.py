@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Dict, Mapping, Tuple, Type, Union
+from typing import Any, Dict, Mapping, Sequence, Tuple, Type, Union
 
 # Convolutions are (filters, kernel, stride) triples, valid padding.
 Convolutions = Tuple[Tuple[int, int, int], ...]
 
 CNN_SMALL: Convolutions = ((16, 8, 4), (32, 4, 2))
 CNN_LARGE: Convolutions = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
+
+MLP, CNN = "mlp", "cnn"
+NETWORKS = (MLP, CNN)
+
+
+def network_kind(convolutions: Sequence[Any]) -> str:
+    """Proofs, results and claims know two kinds of networks: those with convolutions and those without."""
+    return CNN if convolutions else MLP
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ device is drained before the clock is read.
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import sys
@@ -26,6 +25,7 @@ from typing import Any, Callable, Dict, List, Tuple
 import numpy as np
 
 from rldyno_rig import batches, hyper, identity
+from rldyno_rig.loading import load_backend
 from rldyno_rig.parts.streams import streams
 from rldyno_rig.spec import STORED, complete, draw_params
 
@@ -66,7 +66,7 @@ class Bench:
         self.job = job
         self.startup_ns: Dict[str, int] = {}
         self._last = started_ns
-        self.backend = importlib.import_module("rldyno_rig.backends." + job["framework"] + "_")
+        self.backend = load_backend(job)
         self._mark("import")
         self.values = hyper.from_json(job["algorithm"], job["hyper"])
         observation = tuple(job["observation"])

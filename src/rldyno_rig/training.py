@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import platform
@@ -16,6 +15,7 @@ import numpy as np
 from rldyno_rig import batches, envs, footprint, hyper, identity, schema, spec, transfers
 from rldyno_rig.algorithms import Job, loops
 from rldyno_rig.clock import Clock
+from rldyno_rig.loading import load_backend
 from rldyno_rig.parts.streams import streams
 from rldyno_rig.recorder import Recorder
 
@@ -55,7 +55,7 @@ def _train(
     def note_memory(name: str) -> None:
         resident["after_{}_bytes".format(name)] = footprint.resident_bytes()
 
-    backend = importlib.import_module("rldyno_rig.backends." + trial["framework"] + "_")
+    backend = load_backend(trial)
     mark("import")
     note_memory("import")
     job = build(trial, backend, recorder)
@@ -161,7 +161,7 @@ def _facts(trial: Dict[str, Any], backend: Any, job: Job) -> Dict[str, Any]:
         **identity.hashes(backend.__file__),
         "observation_shape": list(network.observation_shape),
         "actions": network.actions,
-        "network": "cnn" if network.convolutions else "mlp",
+        "network": hyper.network_kind(network.convolutions),
         "parameters": sum(int(np.prod(shape)) for shape in spec.parameter_shapes(network).values()),
     }
 

@@ -36,6 +36,7 @@ def run(
     seed: int = 0,
     environment: str = "CartPole-v1",
     device: str = "cpu",
+    named: dict[str, str] | None = None,
     **changes: Any,
 ) -> dict[str, Any]:
     home.mkdir(exist_ok=True)
@@ -51,10 +52,16 @@ def run(
         "seed": seed,
         "hyper": hyper.to_json(values),
         "budget": {**NO_BUDGET, **budget},
+        **(named or {}),
     }
     (home / schema.TRIAL_FILE).write_text(json.dumps(trial))
     training.train(home, time.perf_counter_ns())
     return json.loads((home / schema.RESULT_FILE).read_text())
+
+
+def test_a_toolchain_may_use_the_backend_of_another_framework(tmp_path: Path) -> None:
+    result = run(tmp_path, "dqn", {"steps": 20}, named={"framework": "numpy-next", "backend": "numpy_"})
+    assert result["reason"] == "steps"
 
 
 def rows(path: Path) -> list[dict[str, str]]:

@@ -23,6 +23,7 @@ from rldyno.results.load import AXES, VALID, Results, load_results
 from rldyno.stats.anytime import widened
 from rldyno.stats.bootstrap import RESAMPLES, Floats, interquartile_mean
 from rldyno.stats.censored import survival_median
+from rldyno_rig.hyper import network_kind
 
 Conditions = dict[str, Condition]
 
@@ -92,7 +93,7 @@ def gather(several: Sequence[Results], timed: Sequence[Json] = ()) -> Evidence:
                 | row_columns(row)
                 | {
                     "system": system,
-                    "network": "cnn" if values.get("convolutions") else "mlp",
+                    "network": network_kind(values.get("convolutions") or ()),
                     "results": results,
                     "adaptive": adaptive,
                 }

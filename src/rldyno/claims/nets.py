@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rldyno.claims.metrics import execution_of
 from rldyno.nets.work import UPDATE, Net
 from rldyno.records.files import Json
+from rldyno_rig.hyper import network_kind
 
 NETS_AXES = ("net", "rows", "data")
 """What tells such runs apart, beside contestant, device, cores and dtype."""
@@ -25,7 +26,7 @@ def unproven(record: Json) -> set[tuple[str, str]]:
 def rounds(record: Json, system: str) -> Iterator[Json]:
     """One row per round of a proven contestant, with the columns that claims ask about."""
     asked = record["asked"]
-    networks = {net.name: "cnn" if net.convolutions else "mlp" for net in map(Net.from_json, asked["nets"])}
+    networks = {net.name: network_kind(net.convolutions) for net in map(Net.from_json, asked["nets"])}
     bare = {contestant for contestant, _ in unproven(record)}
     for measured in record["measurements"]:
         contestant = measured["contestant"]

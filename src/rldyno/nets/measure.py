@@ -33,6 +33,7 @@ from rldyno.records.provenance import git_revision
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter, resolve
 from rldyno_rig import identity
+from rldyno_rig.hyper import network_kind
 
 Json = dict[str, Any]
 Say = Callable[[str], None]
@@ -162,7 +163,7 @@ def prove(asked: Asked, interpreters: Mapping[str, Interpreter], say: Say) -> No
 
 
 def network_of(net: Net) -> str:
-    return "cnn" if net.convolutions else "mlp"
+    return network_kind(net.convolutions)
 
 
 def machine_limits(asked: Asked, overrides: Mapping[str, Path] | None, say: Say) -> Json | None:

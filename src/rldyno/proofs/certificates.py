@@ -28,14 +28,13 @@ from rldyno.records import files as records
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig import identity
-from rldyno_rig.hyper import LEARNERS
+from rldyno_rig.hyper import LEARNERS, NETWORKS, network_kind
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from rldyno.study.plan import Plan
 
-NETWORKS = ("mlp", "cnn")
 DTYPES = ("float64", "float32")
 GPU_DTYPES = (*DTYPES, "tf32")
 """On a GPU it is also shown, not judged, what TensorFloat-32 costs."""
@@ -67,7 +66,7 @@ def subjects(plan: Plan) -> list[Subject]:
     """What must be proven for a plan's times to be published."""
     return sorted(
         {
-            Subject(cell.contestant, cell.algorithm, "cnn" if cell.hyper.convolutions else "mlp", cell.device)
+            Subject(cell.contestant, cell.algorithm, network_kind(cell.hyper.convolutions), cell.device)
             for cell in plan.cells
         }
     )

@@ -11,6 +11,7 @@ from rldyno.results.load import Results
 from rldyno.text.numbers import number
 from rldyno.text.tables import Table
 from rldyno.usability import store
+from rldyno_rig.hyper import NETWORKS
 
 Json = dict[str, Any]
 Records = Mapping[str, Json]
@@ -91,7 +92,7 @@ def save_table(records: Records) -> Table:
     def row(name: str, record: Json) -> tuple[str, ...]:
         save = part(record, "save")
         cells = [name, save["by"]]
-        for network in ("mlp", "cnn"):
+        for network in NETWORKS:
             found = save["networks"][network]
             cells += [
                 figure(found["file_bytes"], 1e-3),

@@ -20,6 +20,7 @@ from rldyno.records.files import Json
 from rldyno.results.measured_columns import MEASURED_COLUMNS, measured_row
 from rldyno.results.missing import missing_reasons
 from rldyno_rig import schema
+from rldyno_rig.hyper import network_kind
 
 # What makes two trials comparable. Hyper-parameters that vary are appended as `hyper.<name>`.
 AXES = (
@@ -379,7 +380,7 @@ def certificate_state(
     asked: Json, facts: Json | None, certificates: Mapping[tuple[str, str, str, str], Iterable[Certificate]]
 ) -> tuple[str, str | None]:
     """State of the best certificate for this trial, and what is wrong with it."""
-    network = "cnn" if (asked.get("hyper") or {}).get("convolutions") else "mlp"
+    network = network_kind((asked.get("hyper") or {}).get("convolutions") or ())
     key = (str(asked.get("contestant")), str(asked.get("algorithm")), network, str(asked.get("device")))
     states = [judged(certificate, facts) for certificate in certificates.get(key, ())]
     order = (VALID, FAILED, STALE)

@@ -10,6 +10,7 @@ from rldyno.proofs import certificates
 from rldyno.proofs.certificates import Subject
 from rldyno.records import files as records
 from rldyno.records.files import DONE, Results
+from rldyno_rig.hyper import network_kind
 from rldyno_rig.schema import FACTS_FILE, OUTCOME_FILE
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def unproven(results: Results) -> set[Subject]:
         Subject(
             row["contestant"],
             row["algorithm"],
-            "cnn" if loaded.hypers[row["trial"]].get("convolutions") else "mlp",
+            network_kind(loaded.hypers[row["trial"]].get("convolutions") or ()),
             row["device"],
         )
         for row in loaded.trials.iter_rows(named=True)

@@ -22,7 +22,7 @@ from rldyno.toolchains.catalogue import Toolchain, toolchain
 from rldyno.toolchains.resolve import Interpreter, ensure
 from rldyno.usability.frameworks import Export
 from rldyno.usability.process import first_mode, rig
-from rldyno_rig.usability.job import NETWORKS
+from rldyno_rig.hyper import NETWORKS
 
 Json = dict[str, Any]
 TOLERANCE = 1e-5

@@ -5,7 +5,6 @@ Reads limits.json and writes limits_found.json. A figure that cannot be taken is
 
 from __future__ import annotations
 
-import importlib
 import json
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Dict
 import numpy as np
 
 from rldyno_rig import envs
+from rldyno_rig.loading import load_backend
 
 JOB_FILE = "limits.json"
 FOUND_FILE = "limits_found.json"
@@ -27,7 +27,7 @@ def find(directory: Path) -> int:
     if job["what"] == "environments":
         found: Any = [environment_rate(asked) for asked in job["environments"]]
     else:
-        found = importlib.import_module("rldyno_rig.limits." + job["framework"] + "_").find()
+        found = load_backend(job, "limits").find()
     (directory / FOUND_FILE).write_text(json.dumps(found), encoding="utf-8")
     return 0
 

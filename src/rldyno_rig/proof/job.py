@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
 import platform
 import traceback
@@ -13,6 +12,7 @@ from typing import Any, Dict, List, Optional
 import numpy as np
 
 from rldyno_rig import hyper, identity
+from rldyno_rig.loading import load_backend
 from rldyno_rig.proof.ladder import GATE, climb, summary
 from rldyno_rig.spec import Params, Spec, complete
 from rldyno_rig.training import write_json
@@ -32,7 +32,7 @@ ROWS = 32
 def prove(directory: Path) -> int:
     """Reads job.json: framework, mode, device, dtypes, subjects (algorithm, network); writes proofs.json."""
     job = json.loads((directory / JOB_FILE).read_text(encoding="utf-8"))
-    backend = importlib.import_module("rldyno_rig.backends." + job["framework"] + "_")
+    backend = load_backend(job)
     report: Dict[str, Any] = {
         "python": platform.python_version(),
         "numpy": np.__version__,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import statistics
@@ -15,12 +14,13 @@ from typing import Any, Callable, Dict, List, Tuple
 import numpy as np
 
 from rldyno_rig import batches, hyper, schema
+from rldyno_rig.hyper import NETWORKS
+from rldyno_rig.loading import load_backend
 from rldyno_rig.spec import Params, Spec, complete, draw_params
 from rldyno_rig.training import write_json
 
 JOB_FILE, ANSWER_FILE = "usability.json", "answer.json"
 MADE, ONNX_FILE, GIVEN_FILE = "made", "model.onnx", "given.npz"
-NETWORKS = ("mlp", "cnn")
 DTYPE = "float32"
 ROWS = 8
 REPEATS = 5
@@ -60,7 +60,7 @@ def first_update(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
 
 def save_and_load(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
     """Each network's weights, saved the framework's way and loaded into a learner that had others."""
-    way = importlib.import_module("rldyno_rig.usability." + job["framework"] + "_")
+    way = load_backend(job, "usability")
     return {
         "by": way.SAVED_BY,
         "networks": {name: round_trip(job, directory, way, name) for name in NETWORKS},
@@ -91,7 +91,7 @@ def round_trip(job: Dict[str, Any], directory: Path, way: Any, network: str) -> 
 
 def export(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
     """Take one export path with one network; the largest difference from the backend's own outputs."""
-    way = importlib.import_module("rldyno_rig.usability." + job["framework"] + "_")
+    way = load_backend(job, "usability")
     _, spec, learner = built(job, job["network"])
     obs = batches.observations(spec.network, np.random.default_rng(0), ROWS)
     expected = list(learner.forward(obs, None).values())
@@ -129,7 +129,7 @@ def run_onnx(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
 
 def built(job: Dict[str, Any], network: str, seed: int = 0) -> Tuple[Any, Spec, Any]:
     """The backend, the spec of a DQN and its learner, as a trial makes them."""
-    backend = importlib.import_module("rldyno_rig.backends." + job["framework"] + "_")
+    backend = load_backend(job)
     values = hyper.ALGORITHMS["dqn"](**({"convolutions": hyper.CNN_SMALL} if network == "cnn" else {}))
     observation, kind = ((4, 84, 84), "uint8") if network == "cnn" else ((4,), "float32")
     spec = complete("dqn", values, observation, kind, 6 if network == "cnn" else 2)
