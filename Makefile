@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 run: $(STAMP)  ## run the quickstart study and show its answer
-	$(BIN)/rldyno run studies/quickstart.toml
+	$(BIN)/rldyno run quickstart
 
 check: $(STAMP)  ## lint, types, import contracts and unit tests: the inner loop
 	$(BIN)/ruff format --check .

@@ -1,4 +1,4 @@
-"""The command line: parse, call one function, print."""
+"""The command line: every command with the line that `rldyno --help` shows for it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from rldyno.commands.report import report
 from rldyno.commands.run import run
 from rldyno.commands.setup import setup
 from rldyno.commands.status import status
+from rldyno.commands.studies import studies
 from rldyno.commands.tensorboard import tensorboard
 from rldyno.commands.trial import trial
 from rldyno.commands.usability import usability
@@ -26,28 +27,30 @@ from rldyno.errors import Problem, print_problem
 
 app = typer.Typer(
     name="rldyno",
-    help="Which deep-learning framework trains your reinforcement-learning agent best on this machine?",
+    help="Find out which deep-learning framework trains your reinforcement-learning agent best here.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command()(plan)
-app.command()(setup)
-app.command()(doctor)
-app.command()(verify)
-app.command()(run)
-app.command()(status)
-app.command()(report)
-app.command()(advise)
-app.command()(claims)
-app.command()(compare)
-app.command()(usability)
-app.command()(export)
-app.command()(trial)
-app.command()(limits)
-app.command()(tensorboard)
-app.add_typer(nets, name="nets")
+# Each line must fit beside its command in a terminal of 80 columns.
+app.command(short_help="List the shipped studies, or print one.")(studies)
+app.command(short_help="Show the trials of a study and how long they take.")(plan)
+app.command(short_help="Run a study, or continue it, and print the answer.")(run)
+app.command(short_help="Show how far a run is.")(status)
+app.command(short_help="Write the results as one HTML file, or as figures.")(report)
+app.command(short_help="Say which framework and mode to choose.")(advise)
+app.command(short_help="Check published claims against your results.")(claims)
+app.command(short_help="Show what changed between two results directories.")(compare)
+app.command(short_help="Write the results as Parquet or CSV tables.")(export)
+app.command(short_help="Write the results as TensorBoard event files.")(tensorboard)
+app.add_typer(nets, name="nets", short_help="Time networks alone, without an environment.")
+app.command(short_help="Measure the best that this machine can do.")(limits)
+app.command(short_help="Measure what each framework asks of its users.")(usability)
+app.command(short_help="Prove that contestants compute the same thing.")(verify)
+app.command(short_help="Build the environments that the frameworks run in.")(setup)
+app.command(short_help="Show what this machine has and what is missing.")(doctor)
+app.command(short_help="Run one trial directory; launchers call this.")(trial)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from rldyno.study.file import Study, StudyFile, differences, load_study
 from rldyno.study.seeds import Adaptive
 from rldyno_rig.hyper import ALGORITHMS, CNN_LARGE, CNN_SMALL
 
-STUDIES = Path(__file__).parents[2] / "studies"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,6 @@ def test_tf32_is_for_gpus(load, mistakes) -> None:
     assert load(dtype='"tf32"', contestants='"torch:eager"', devices='"cuda"').dtype == "tf32"
     (line,) = mistakes(dtype='"tf32"')
     assert "tf32 is a precision of GPUs" in line
-
-
-def test_the_shipped_studies_load() -> None:
-    paths = sorted(STUDIES.glob("*.toml"))
-    assert paths
-    for path in paths:
-        load_study(path)
 
 
 @pytest.mark.parametrize(
@@ -385,7 +378,7 @@ def test_differences_are_spelled_out(load) -> None:
 
 
 def test_the_documentation_names_every_key_and_its_example_loads(tmp_path) -> None:
-    text = STUDIES.with_name("docs").joinpath("studies.md").read_text(encoding="utf-8")
+    text = (DOCS / "studies.md").read_text(encoding="utf-8")
 
     def documented(section: str) -> set[str]:
         table = text.partition(f"## {section}")[2].partition("\n## ")[0]

@@ -21,7 +21,9 @@ SHOWN_TRIALS = 60
 
 
 def plan(
-    study: Annotated[Path, typer.Argument(help="The study file.", show_default=False)],
+    study: Annotated[
+        Path, typer.Argument(metavar="STUDY", help="A study file, or the name of a shipped study.")
+    ],
     show_all: Annotated[bool, typer.Option("--all", help="Show every trial of a long plan.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
@@ -29,10 +31,11 @@ def plan(
     from rich.console import Console
 
     from rldyno.session.estimate import estimate, load_rates
+    from rldyno.studies.shipped import find_study
     from rldyno.study.file import load_study
     from rldyno.study.plan import make_plan
 
-    planned = make_plan(load_study(study))
+    planned = make_plan(load_study(find_study(study)))
     estimated = estimate(planned, load_rates())
     if as_json:
         print(json.dumps(plan_json(planned, estimated), indent=2))

@@ -9,7 +9,9 @@ import typer
 
 
 def run(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="A study file.")],
+    study: Annotated[
+        Path, typer.Argument(metavar="STUDY", help="A study file, or the name of a shipped study.")
+    ],
     out: Annotated[
         Path | None, typer.Option(help="Results directory. Default: results/<name of the study>.")
     ] = None,
@@ -56,6 +58,7 @@ def run(
     from rldyno.errors import Problem
     from rldyno.session.reruns import ATTEMPTS_AT_MOST, NoiseLimit
     from rldyno.session.session import Options, run_study
+    from rldyno.studies.shipped import find_study
     from rldyno.toolchains.resolve import parse_overrides
 
     if noise_attempts and max_noise is None:
@@ -74,7 +77,7 @@ def run(
         noise_limit=None if max_noise is None else NoiseLimit(max_noise, noise_attempts or ATTEMPTS_AT_MOST),
     )
     try:
-        finished = run_study(study, options, Console())
+        finished = run_study(find_study(study), options, Console())
     except KeyboardInterrupt:
         typer.echo("stopped; run the same command to continue", err=True)
         raise typer.Exit(130) from None

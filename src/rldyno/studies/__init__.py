@@ -1,0 +1,1 @@
+"""The studies that come with rldyno, each found by its name."""

@@ -1,0 +1,71 @@
+"""The studies that come with rldyno: found by name, listed, printed."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rldyno.cli import app
+from rldyno.errors import Problem
+from rldyno.studies.shipped import find_study, shipped_studies
+from rldyno.study.file import load_study
+
+
+def test_every_shipped_study_loads() -> None:
+    assert "quickstart" in shipped_studies()
+    for path in shipped_studies().values():
+        assert load_study(path).question
+
+
+def test_a_name_finds_the_shipped_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quickstart").mkdir()
+    assert find_study("quickstart") == shipped_studies()["quickstart"]
+
+
+def test_a_file_wins_over_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quickstart").write_text("")
+    assert find_study("quickstart") == Path("quickstart")
+
+
+@pytest.mark.parametrize("path", ["quickstart.toml", "studies/quickstart"])
+def test_a_path_stays_a_path(path: str) -> None:
+    assert find_study(path) == Path(path)
+
+
+def test_an_unknown_name_gets_a_suggestion() -> None:
+    with pytest.raises(Problem, match="did you mean 'quickstart'") as caught:
+        find_study("quikstart")
+    assert "rldyno studies" in (caught.value.fix or "")
+
+
+def test_the_list_shows_every_study() -> None:
+    done = CliRunner().invoke(app, ["studies"])
+    assert done.exit_code == 0, done.output
+    for name in shipped_studies():
+        assert name in done.output
+    assert "18 trials, at most" in done.output
+
+
+def test_the_list_as_json() -> None:
+    listed = json.loads(CliRunner().invoke(app, ["studies", "--json"]).output)
+    assert [study["name"] for study in listed] == [*shipped_studies()]
+    quickstart = next(study for study in listed if study["name"] == "quickstart")
+    assert quickstart["trials"] == 18
+    assert quickstart["contestants"] == ["numpy:eager", "torch:eager", "torch:compile"]
+
+
+def test_one_study_is_printed_as_it_is() -> None:
+    printed = CliRunner().invoke(app, ["studies", "quickstart"]).output
+    assert tomllib.loads(printed) == tomllib.loads(shipped_studies()["quickstart"].read_text())
+
+
+def test_a_study_is_planned_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["plan", "quickstart", "--json"])
+    assert len(json.loads(done.output)["trials"]) == 18
