@@ -30,6 +30,7 @@ from rldyno.limits.floor import (
     memory_bytes,
 )
 from rldyno.limits.trials import MachineLimits
+from rldyno.processes.rig import Ended, Runtime
 from rldyno.results.load import load_results
 from rldyno.session import session as run
 from rldyno_rig import hyper
@@ -211,12 +212,12 @@ def test_limits_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.M
     said = {"flops_per_s": {"float32": 5e9}, "copy_bytes_per_s": 1e9}
     calls: list[list[str]] = []
 
-    def said_by(command: list[str], variables: dict[str, str], cores: int, what: str) -> str:
+    def printed(command: list[str], directory: Path, runtime: Runtime, **options: object) -> Ended:
         calls.append(command)
-        assert variables["OMP_NUM_THREADS"] == str(cores)
-        return json.dumps(said)
+        assert runtime.variables["OMP_NUM_THREADS"] == command[-1]
+        return Ended(0, 1.0, json.dumps(said), "")
 
-    monkeypatch.setattr(measure, "_run", said_by)
+    monkeypatch.setattr(measure, "run", printed)
     first = measure.limits_of("cpu", 1)
     assert first == measure.limits_of("cpu", 1)
     assert len(calls) == 1
@@ -242,7 +243,7 @@ def busy_machine(monkeypatch: pytest.MonkeyPatch, *taken: float) -> None:
 
     monkeypatch.setattr(measure, "Watch", FakeWatch)
     monkeypatch.setattr(
-        measure, "_run", lambda *a: json.dumps({"flops_per_s": {"float32": 5e9}, "copy_bytes_per_s": 1e9})
+        measure, "_host_rates", lambda cores: {"flops_per_s": {"float32": 5e9}, "copy_bytes_per_s": 1e9}
     )
 
 

@@ -21,6 +21,7 @@ from rldyno.nets.remarks import remarks
 from rldyno.nets.timer import Timer, TimerGone
 from rldyno.nets.utilisation import Utilisation
 from rldyno.nets.work import ACT, PAGEABLE, PINNED, RESIDENT, UPDATE, Asked, least_bytes, net_named, time_job
+from rldyno.processes.rig import Runtime
 from rldyno.toolchains.resolve import Interpreter
 
 FAKE_RIG = Path(__file__).parents[1] / "workers" / "fake_timer"
@@ -30,7 +31,7 @@ ACT_REQUEST = {"measure": ACT, "rows": 16, "data": PAGEABLE, "seconds": 0.01}
 
 
 def timer(mode: str) -> Timer:
-    return Timer({"mode": mode}, FAKE, {}, None, rig=FAKE_RIG)
+    return Timer({"mode": mode}, Runtime(FAKE.path, True, {}), None, rig=FAKE_RIG)
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def test_a_worker_gets_ready_and_answers():
 
 def test_a_worker_that_dies_says_why():
     worker = timer("broken")
-    with pytest.raises(TimerGone, match="ended with code 1: ImportError: no such framework"):
+    with pytest.raises(TimerGone, match="process ended: ImportError: no such framework"):
         worker.ready()
     worker.close()
     worker = timer("mortal")

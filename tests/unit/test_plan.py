@@ -105,7 +105,7 @@ def test_trial_json_has_the_documented_fields(plan_of) -> None:
         for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
         for name in re.findall(r"`(\w+)`", row)
     }
-    assert set(trial.to_json()) == names - {"interpreter", "isolated", "variables"}
+    assert set(trial.to_json()) == names - {"backend", "interpreter", "isolated", "variables"}
     assert trial.to_json()["trial"] == trial.id
     assert trial.to_json()["budget"] == {
         "steps": 1000,

@@ -130,19 +130,6 @@ def test_kernel_peak_counts_only_above_the_runners_own(tmp_path: Path) -> None:
         assert made(tmp_path, Ending.from_exit(0), GOOD, usage=rusage(theirs))["peak_rss_bytes"] == expected
 
 
-def test_isolated_workers_see_no_python_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", "/somewhere")
-    monkeypatch.setenv("OMP_NUM_THREADS", "64")
-    given = {"isolated": True, "variables": {"OMP_NUM_THREADS": "1"}, "interpreter": "/py"}
-    environment = trial.worker_environment(given, 123)
-    assert "PYTHONPATH" not in environment
-    assert (environment["OMP_NUM_THREADS"], environment["RLDYNO_SPAWN_NS"]) == ("1", "123")
-    assert environment["HOME"] == os.environ["HOME"]
-    assert trial.worker_environment({**given, "isolated": False}, 1)["PYTHONPATH"] == "/somewhere"
-    assert trial.worker_command(given, Path("/t"))[:2] == ["/py", "-I"]
-    assert "-I" not in trial.worker_command({**given, "isolated": False}, Path("/t"))
-
-
 def test_silence_is_broken_by_growth_and_by_touch(tmp_path: Path) -> None:
     path = tmp_path / "progress.csv"
     silence = trial.Silence(path, 1.0)

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 import rldyno_rig
+from rldyno.processes.rig import Ended
 from rldyno.report import usability as shown
 from rldyno.text.tables import latex, markdown
 from rldyno.toolchains.catalogue import catalogue
 from rldyno.usability import mistakes, package, releases, source, store
 from rldyno.usability.frameworks import Transfers, describe
-from rldyno.usability.process import Ended
 
 RIG = Path(rldyno_rig.__file__).parent
 SNIPPET = '''"""A module.

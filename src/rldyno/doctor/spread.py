@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -14,9 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import rldyno_rig
-from rldyno.errors import Problem
 from rldyno.machine.cpus import available_cpus, place
+from rldyno.processes.rig import Runtime, answer_of, job_content
 from rldyno.records.files import Json
 from rldyno.stats.distributions import deviation_interval
 from rldyno.stats.power import difference_told
@@ -66,26 +63,19 @@ def _train_once() -> float:
     with tempfile.TemporaryDirectory(prefix="rldyno-spread-") as name:
         directory = Path(name)
         (directory / schema.TRIAL_FILE).write_text(json.dumps(_trial()), encoding="utf-8")
-        command = [sys.executable, str(Path(rldyno_rig.__file__).parent), "train", name]
-        done = subprocess.run(
-            command,
-            env={**os.environ, **toolchain("numpy").worker_variables(1)},
-            preexec_fn=(lambda: os.sched_setaffinity(0, cpus[:1])) if cpus else None,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
+        result = answer_of(
+            "train",
+            directory,
+            Runtime(Path(sys.executable), False, toolchain("numpy").worker_variables(1)),
+            schema.RESULT_FILE,
+            what="the training that measures this machine",
+            cpus=None if cpus is None else cpus[:1],
         )
-        if done.returncode:
-            raise Problem(
-                "the training that measures this machine failed", detail=done.stderr.strip(), code=1
-            )
-        result = json.loads((directory / schema.RESULT_FILE).read_text(encoding="utf-8"))
     return float(result["train_ns"]) / 1e9
 
 
 def _trial() -> Json:
-    return {
-        "framework": "numpy",
+    content = {
         "mode": "eager",
         "algorithm": "dqn",
         "environment": "CartPole-v1",
@@ -99,3 +89,4 @@ def _trial() -> Json:
             **dict.fromkeys(("episodes", "wall_s", "stop_return", "stop_episodes")),
         },
     }
+    return job_content("numpy", content)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,15 +13,14 @@ from typing import Any
 
 import numpy as np
 
-import rldyno_rig
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
 from rldyno.limits.disturbance import Watch, is_busy, quietest
 from rldyno.machine.cpus import available_cpus, place
 from rldyno.machine.facts import cpu_model, gpus, host_sha256
-from rldyno.processes.children import die_with_parent
+from rldyno.processes.rig import Runtime, answer_of, failed, job_content, run
 from rldyno.records import files as records
-from rldyno.toolchains.catalogue import COMMON_THREAD_VARIABLES, toolchain
+from rldyno.toolchains.catalogue import COMMON_THREAD_VARIABLES
 from rldyno.toolchains.resolve import Interpreter, resolve
 from rldyno_rig.limits.job import FOUND_FILE, JOB_FILE
 
@@ -92,14 +89,18 @@ def environment_rates(
 
 def run_job(job: Json, interpreter: Interpreter, cores: int) -> Any:
     """What the rig's `limits` job found, in a process on `cores` CPUs."""
-    chain = toolchain(interpreter.framework)
-    rig = str(Path(rldyno_rig.__file__).parent)
-    isolation = ["-I"] if interpreter.isolated else []
     with tempfile.TemporaryDirectory(prefix="rldyno-limits-") as name:
-        records.write_json(Path(name) / JOB_FILE, job)
-        command = [str(interpreter.path), *isolation, rig, "limits", name]
-        _run(command, chain.worker_variables(cores), cores, f"the limits job in {interpreter.framework}")
-        return json.loads((Path(name) / FOUND_FILE).read_text(encoding="utf-8"))
+        directory = Path(name)
+        records.write_json(directory / JOB_FILE, job_content(interpreter.framework, job))
+        return answer_of(
+            "limits",
+            directory,
+            Runtime.of(interpreter, cores),
+            FOUND_FILE,
+            what=f"the limits job in {interpreter.framework}",
+            cpus=_cpus(cores),
+            limit_s=TIMEOUT_S,
+        )
 
 
 def best_of(found: Json, other: Json) -> Json:
@@ -129,18 +130,28 @@ def _cpu(cores: int, again: bool) -> Json:
 
 
 def _cpu_now(cores: int) -> Json:
-    command = [sys.executable, "-m", "rldyno.limits.host", str(cores)]
     with Watch(_cpus(cores)) as watch:
-        said = _run(command, dict.fromkeys(COMMON_THREAD_VARIABLES, str(cores)), cores, "measuring the CPU")
+        found = _host_rates(cores)
     return {
         **_about("cpu", cores),
         "taken_percent": watch.taken_percent,
         "name": cpu_model(),
         "by": f"numpy {np.__version__}",
-        **json.loads(said),
+        **found,
         "transfer_bytes_per_s": None,
         "reasons": {"transfer_bytes_per_s": ON_CPU},
     }
+
+
+def _host_rates(cores: int) -> Json:
+    """What `rldyno.limits.host` prints, in a process of the lab's own Python."""
+    runtime = Runtime(Path(sys.executable), False, dict.fromkeys(COMMON_THREAD_VARIABLES, str(cores)))
+    command = ["-m", "rldyno.limits.host", str(cores)]
+    ended = run(command, Path.cwd(), runtime, cpus=_cpus(cores), limit_s=TIMEOUT_S)
+    if ended.code != 0:
+        raise failed("measuring the CPU", ended.code, ended.err, TIMEOUT_S)
+    found: Json = json.loads(ended.out)
+    return found
 
 
 def _accelerator(cores: int, overrides: Mapping[str, Path] | None) -> Json:
@@ -149,7 +160,7 @@ def _accelerator(cores: int, overrides: Mapping[str, Path] | None) -> Json:
         try:
             interpreter = resolve(framework, overrides)
             with Watch(_cpus(cores)) as watch:
-                found = run_job({"what": "device", "framework": framework}, interpreter, cores)
+                found = run_job({"what": "device"}, interpreter, cores)
         except Problem as problem:
             reasons.append(problem.message)
         else:
@@ -178,26 +189,6 @@ def _about(device: str, cores: int) -> Json:
         "device": device,
         "cores": cores,
     }
-
-
-def _run(command: Sequence[str], variables: Mapping[str, str], cores: int, what: str) -> str:
-    """Standard output of a process that lives no longer than this one; a Problem with its last line."""
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            env={**os.environ, **variables},
-            timeout=TIMEOUT_S,
-            preexec_fn=die_with_parent(signal.SIGKILL, _cpus(cores)),
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Problem(f"{what} failed: {error}", fix="rldyno doctor", code=1) from error
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["it said nothing"]
-        raise Problem(f"{what} failed: {lines[-1][:300]}", fix="rldyno doctor", code=1)
-    return str(done.stdout)
 
 
 def _cpus(cores: int) -> Sequence[int] | None:

@@ -27,6 +27,7 @@ from rldyno.nets.timer import Timer, TimerGone
 from rldyno.nets.utilisation import Meter, Utilisation, open_meter
 from rldyno.nets.work import Asked, Net, least_bytes, time_job
 from rldyno.processes.control import pin
+from rldyno.processes.rig import Runtime
 from rldyno.records import files as records
 from rldyno.records.directory import check_free
 from rldyno.records.provenance import git_revision
@@ -216,9 +217,7 @@ def warm_timers(
 def start(
     asked: Asked, contestant: str, net: Net, interpreter: Interpreter, cpus: Sequence[int] | None
 ) -> Timer:
-    chain = toolchain(contestant.partition(":")[0])
-    job = time_job(asked, contestant, net)
-    return Timer(job, interpreter, chain.worker_variables(asked.cores), cpus)
+    return Timer(time_job(asked, contestant, net), Runtime.of(interpreter, asked.cores), cpus)
 
 
 def worker_facts(asked: Asked, contestant: str, net: Net, interpreter: Interpreter, said: Json) -> Json:

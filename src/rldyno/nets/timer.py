@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import select
-import signal
 import subprocess
 import tempfile
 import time
@@ -16,10 +15,7 @@ from typing import Any
 
 import psutil
 
-import rldyno_rig
-from rldyno.processes.children import die_with_parent, kill_all
-from rldyno.toolchains.resolve import Interpreter
-from rldyno_rig.schema import SPAWN_VARIABLE
+from rldyno.processes.rig import RIG, Runtime, end, ending, start_rig
 
 Json = dict[str, Any]
 
@@ -38,10 +34,9 @@ class Timer:
     def __init__(
         self,
         job: Json,
-        interpreter: Interpreter,
-        variables: dict[str, str],
+        runtime: Runtime,
         cpus: Sequence[int] | None,
-        rig: Path = Path(rldyno_rig.__file__).parent,
+        rig: Path = RIG,
     ) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="rldyno-time-")
         home = Path(self._home.name)
@@ -49,18 +44,10 @@ class Timer:
         self._log = home / "log"
         self._buffer = b""
         self._cpu_s = 0.0
-        isolation = ["-I"] if interpreter.isolated else []
+        pipe = subprocess.PIPE
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [str(interpreter.path), *isolation, str(rig), "time", str(home)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                cwd=home,
-                env={**os.environ, **variables, SPAWN_VARIABLE: str(time.monotonic_ns())},
-                bufsize=0,
-                start_new_session=True,
-                preexec_fn=die_with_parent(signal.SIGKILL, cpus),  # noqa: PLW1509 (one thread only)
+            self._process = start_rig(
+                "time", home, runtime, cpus=cpus, stdin=pipe, stdout=pipe, stderr=log, rig=rig
             )
 
     def ready(self, timeout_s: float = START_TIMEOUT_S) -> Json:
@@ -86,8 +73,7 @@ class Timer:
         return self._cpu_s
 
     def close(self) -> None:
-        kill_all(self._process.pid, [self._process.pid])
-        self._process.wait()
+        end(self._process)
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -119,6 +105,5 @@ class Timer:
             code = self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
             return TimerGone("its process closed its output")
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return TimerGone(f"its process {how}" + (f": {lines[-1].strip()[:300]}" if lines else ""))
+        log = self._log.read_text(encoding="utf-8", errors="replace")
+        return TimerGone(f"its process ended: {ending(code, log)}")

@@ -9,7 +9,9 @@ from typing import Any
 
 from rldyno.errors import Problem
 from rldyno.limits.floor import ITEM_BYTES, batch_bytes
+from rldyno.processes.rig import job_content
 from rldyno_rig import hyper
+from rldyno_rig.contestant import Contestant
 from rldyno_rig.spec import Spec, complete, parameter_shapes
 
 Json = dict[str, Any]
@@ -105,11 +107,10 @@ def least_bytes(asked: Asked, net: Net) -> int:
 
 def time_job(asked: Asked, contestant: str, net: Net) -> Json:
     """The content of time.json."""
-    framework, _, mode = contestant.partition(":")
+    named = Contestant.parse(contestant)
     spec = spec_of(asked.algorithm, net)
-    return {
-        "framework": framework,
-        "mode": mode,
+    content = {
+        "mode": named.mode,
         "device": asked.device,
         "dtype": asked.dtype,
         "algorithm": asked.algorithm,
@@ -120,3 +121,4 @@ def time_job(asked: Asked, contestant: str, net: Net) -> Json:
         "act_rows": asked.act_rows,
         "update_rows": asked.update_rows,
     }
+    return job_content(named.framework, content)

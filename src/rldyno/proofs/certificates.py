@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import os
-import signal
 import subprocess
 import tempfile
 import time
@@ -23,7 +22,7 @@ import rldyno_rig
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
 from rldyno.machine.cpus import available_cpus
-from rldyno.processes.children import die_with_parent
+from rldyno.processes.rig import Runtime, end, job_content, start_rig
 from rldyno.records import files as records
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter
@@ -212,37 +211,24 @@ class _ProofJob:
         self.directory = Path(self._home.name)
         first = wanted[0]
         job = {
-            "framework": first.framework,
             "mode": first.mode,
             "device": first.device,
             "dtypes": DTYPES if first.device == "cpu" else GPU_DTYPES,
             "subjects": [[subject.algorithm, subject.network] for subject in wanted],
         }
-        records.write_json(self.directory / "job.json", job)
+        records.write_json(self.directory / "job.json", job_content(first.framework, job))
         self._deadline = time.monotonic() + TIMEOUT_S
         self._process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        chain = toolchain(self.interpreter.framework)
-        rig = str(Path(rldyno_rig.__file__).parent)
-        isolation = ["-I"] if self.interpreter.isolated else []
         with (self.directory / "log").open("wb") as log:
-            return subprocess.Popen(
-                [str(self.interpreter.path), *isolation, rig, "prove", str(self.directory)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.directory,
-                env={**os.environ, **chain.worker_variables(1)},
-                preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 (one thread only)
-            )
+            return start_rig("prove", self.directory, Runtime.of(self.interpreter, 1), stdout=log)
 
     def ended(self) -> bool:
         return self._process.poll() is not None or time.monotonic() > self._deadline
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        end(self._process)
         self._home.cleanup()
 
     def certificates(self) -> list[tuple[Subject, Json]]:
@@ -251,8 +237,7 @@ class _ProofJob:
         What the process never got to, or failed on, is not proven, but tried again the next time: memory or a
         device may have been wanting.
         """
-        self._process.kill()
-        self._process.wait()
+        end(self._process)
         log = (self.directory / "log").read_text(encoding="utf-8", errors="replace")
         found = self.directory / "proofs.json"
         report = records.read_json(found) if found.exists() else None

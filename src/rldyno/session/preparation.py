@@ -74,6 +74,7 @@ def trial_json(trial: Trial, interpreter: Interpreter) -> Json:
     chain = toolchain(trial.cell.framework)
     return {
         **trial.to_json(),
+        "backend": chain.backend,
         "interpreter": str(interpreter.path),
         "isolated": interpreter.isolated,
         "variables": chain.worker_variables(trial.cell.cores),

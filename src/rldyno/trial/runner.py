@@ -10,11 +10,9 @@ import errno
 import os
 import resource
 import signal
-import subprocess
 import time
 from pathlib import Path
 
-import rldyno_rig
 from rldyno.errors import Problem
 from rldyno.machine.facts import calibrate, host_sha256
 from rldyno.machine.noise import Surroundings, best_calibration, frequency_mhz, keep_calibration
@@ -23,8 +21,9 @@ from rldyno.probe.hardware import Hardware, open_hardware
 from rldyno.probe.perf import Counters
 from rldyno.probe.probe import open_machine
 from rldyno.probe.summary import Counted, Idle
-from rldyno.processes.children import EndWatch, die_with_parent, kill_all, signal_group
+from rldyno.processes.children import EndWatch, kill_all, signal_group
 from rldyno.processes.control import CANNOT_WRITE, StopFlag, pin, stop_signals
+from rldyno.processes.rig import FAULT_HANDLER, Runtime, start_rig
 from rldyno.records import files as records
 from rldyno.records.files import Json
 from rldyno.trial.outcome import Ending, Measured, make_outcome
@@ -84,7 +83,7 @@ def _attempt(trial_dir: Path, trial: Json, cpus: tuple[int, ...] | None, probe_c
     before_it = _surroundings(trial_dir, cpus)
     machine = open_machine()
     idle = idle_machine(trial_dir, before_it.host, machine.memory_percent())
-    hardware = open_hardware(trial["device"], trial["workers"], worker_environment(trial, 0))
+    hardware = open_hardware(trial["device"], trial["workers"], runtime_of(trial).environment())
     kills, before = machine.oom_kills(), machine.cpu_times(cpus)
     with stop_signals() as stop:
         started_at, spawn_ns = records.now_iso(), time.monotonic_ns()
@@ -137,17 +136,8 @@ def _cannot_start(trial: Json, error: OSError) -> str:
     return f"cannot start {trial['interpreter']}: {error.strerror or error}"
 
 
-def worker_command(trial: Json, trial_dir: Path) -> list[str]:
-    rig = str(Path(rldyno_rig.__file__).parent)
-    isolation = ["-I"] if trial["isolated"] else []
-    return [trial["interpreter"], *isolation, "-X", "faulthandler", rig, "train", str(trial_dir)]
-
-
-def worker_environment(trial: Json, spawn_ns: int) -> dict[str, str]:
-    """The user's environment, less Python's own variables when isolated, plus the toolchain's."""
-    hidden = {"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE"} if trial["isolated"] else set()
-    inherited = {name: value for name, value in os.environ.items() if name not in hidden}
-    return {**inherited, **trial["variables"], schema.SPAWN_VARIABLE: str(spawn_ns)}
+def runtime_of(trial: Json) -> Runtime:
+    return Runtime(Path(trial["interpreter"]), trial["isolated"], trial["variables"])
 
 
 class Worker:
@@ -160,15 +150,14 @@ class Worker:
         self.usage: resource.struct_rusage | None = None
         self.end_ns = spawn_ns
         with (trial_dir / schema.LOG_FILE).open("wb") as log:
-            self._process = subprocess.Popen(
-                worker_command(trial, trial_dir),
-                stdin=subprocess.DEVNULL,
+            self._process = start_rig(
+                "train",
+                trial_dir,
+                runtime_of(trial),
+                cpus=cpus,
                 stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=trial_dir,
-                env=worker_environment(trial, spawn_ns),
-                start_new_session=True,
-                preexec_fn=die_with_parent(signal.SIGKILL, cpus),  # noqa: PLW1509 (one thread only)
+                spawn_ns=spawn_ns,
+                options=FAULT_HANDLER,
             )
         self.pid = self._process.pid
 

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rldyno.processes.rig import Ended
 from rldyno.toolchains.catalogue import Toolchain
 from rldyno.toolchains.resolve import Interpreter
 from rldyno.usability.frameworks import Mistake
-from rldyno.usability.process import Ended, private_paths, start, without_paths
+from rldyno.usability.process import private_paths, start, without_paths
 
 Json = dict[str, Any]
 # Each program multiplies [2, 3] by [4, 5], float64 by float32, or an array by one on a GPU that is not there.

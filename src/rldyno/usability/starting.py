@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rldyno.processes.rig import Ended
 from rldyno.toolchains.catalogue import Toolchain
 from rldyno.toolchains.resolve import Interpreter
-from rldyno.usability.process import Ended, last_words, rig, start
+from rldyno.usability.process import rig, start
 
 Json = dict[str, Any]
 IMPORTS = 5
@@ -77,5 +78,5 @@ def _first_update(interpreter: Interpreter, chain: Toolchain, mode: str, directo
 
 def _check(ended: Ended) -> Ended:
     if ended.code != 0:
-        raise RuntimeError(last_words(ended))
+        raise RuntimeError(ended.last_words())
     return ended
