@@ -210,6 +210,7 @@ def test_distances_of_a_results_directory(tmp_path: Path):
 def test_limits_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path))
     said = {"flops_per_s": {"float32": 5e9}, "copy_bytes_per_s": 1e9}
+    host_rates = measure._host_rates
     calls: list[list[str]] = []
 
     def printed(command: list[str], directory: Path, runtime: Runtime, **options: object) -> Ended:
@@ -217,6 +218,8 @@ def test_limits_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.M
         assert runtime.variables["OMP_NUM_THREADS"] == command[-1]
         return Ended(0, 1.0, json.dumps(said), "")
 
+    busy_machine(monkeypatch, 0.0, 0.0, 0.0)
+    monkeypatch.setattr(measure, "_host_rates", host_rates)
     monkeypatch.setattr(measure, "run", printed)
     first = measure.limits_of("cpu", 1)
     assert first == measure.limits_of("cpu", 1)
