@@ -24,6 +24,7 @@ from rldyno.commands.trial import trial
 from rldyno.commands.usability import usability
 from rldyno.commands.verify import verify
 from rldyno.errors import Problem, print_problem
+from rldyno.libraries import needed_for
 
 app = typer.Typer(
     name="rldyno",
@@ -56,7 +57,8 @@ app.command(short_help="Run one trial directory; launchers call this.")(trial)
 def main() -> None:
     """Run the command; a Problem becomes one clear message and an exit code."""
     try:
-        app()
+        with needed_for("this command"):
+            app()
     except Problem as problem:
         print_problem(problem)
         sys.exit(problem.code)

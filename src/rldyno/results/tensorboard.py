@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rldyno.errors import Problem
+from rldyno.libraries import MissingLibrary, needed_for
 from rldyno.records import files as records
 from rldyno_rig import schema
 
@@ -63,6 +64,8 @@ def write_all(root: Path, tell: Callable[[str], None] = lambda line: None) -> Wr
         home = results.trial(trial)
         try:
             made = write_trial(home, root / FOLDER)
+        except MissingLibrary:
+            raise
         except Problem as problem:
             tell(f"{trial}: no event file: {problem.message}")
             continue
@@ -101,9 +104,10 @@ def cell_name(asked: Json) -> str:
 
 def write_events(path: Path, rows: Iterable[Point], epoch: float) -> None:
     """An event file as TensorBoard's own writers make it; it gets its name when it is whole."""
-    from tensorboardX.proto.event_pb2 import Event
-    from tensorboardX.proto.summary_pb2 import Summary
-    from tensorboardX.record_writer import RecordWriter
+    with needed_for("TensorBoard event files"):
+        from tensorboardX.proto.event_pb2 import Event
+        from tensorboardX.proto.summary_pb2 import Summary
+        from tensorboardX.record_writer import RecordWriter
 
     temporary = path.with_name(f".{path.name.replace('tfevents', 'part')}")
     writer = RecordWriter(str(temporary))
