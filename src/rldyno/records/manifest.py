@@ -1,0 +1,174 @@
+"""manifest.json: what a results directory was made from, and the trials of its plan in their order.
+
+Unknown keys, of newer versions, are ignored. Missing keys, of older versions, get their defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from rldyno.records.files import Json
+from rldyno_rig.schema import SCHEMA_VERSION
+
+
+@dataclass(frozen=True)
+class ToolchainFacts:
+    """The interpreter that ran a framework's trials."""
+
+    python: str
+    """Its version."""
+    origin: str
+    """`built` by rldyno or `given` by the user."""
+    variant: str | None
+    """`cpu` or `cuda` of a built one."""
+    versions: Mapping[str, str]
+    """Package → version."""
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> ToolchainFacts:
+        return ToolchainFacts(
+            values.get("python", ""),
+            values.get("origin", ""),
+            values.get("variant"),
+            values.get("versions") or {},
+        )
+
+    def to_json(self) -> Json:
+        return {
+            "python": self.python,
+            "origin": self.origin,
+            "variant": self.variant,
+            "versions": dict(self.versions),
+        }
+
+
+@dataclass(frozen=True)
+class Amendment:
+    """A change of the study that the user accepted with --amend."""
+
+    at: str
+    changes: tuple[str, ...]
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> Amendment:
+        return Amendment(values["at"], tuple(values["changes"]))
+
+    def to_json(self) -> Json:
+        return {"at": self.at, "changes": list(self.changes)}
+
+
+@dataclass(frozen=True)
+class InterimCheck:
+    """A look at the comparisons of a study with adaptive seeds while it runs."""
+
+    at: str
+    added: int
+    """Trials that were added because of it."""
+    groups: tuple[Json, ...]
+    """What `rldyno.answers` found in each group of trials that changed since the check before."""
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> InterimCheck:
+        return InterimCheck(values["at"], values["added"], tuple(values["groups"]))
+
+    def to_json(self) -> Json:
+        return {"at": self.at, "added": self.added, "groups": list(self.groups)}
+
+
+@dataclass(frozen=True)
+class AdaptiveSeeds:
+    """The rule by which seeds are added, and the interim checks made so far."""
+
+    min: int
+    max: int
+    until: str
+    """`resolved` or `winner`."""
+    within: float
+    """Contestants whose ratio is shown to be below 1 + this are equal."""
+    checks: tuple[InterimCheck, ...] = ()
+    ended: str | None = None
+    """Why no more seeds are added; None while they may be."""
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> AdaptiveSeeds:
+        return AdaptiveSeeds(
+            min=values["min"],
+            max=values["max"],
+            until=values["until"],
+            within=values["within"],
+            checks=tuple(map(InterimCheck.from_json, values.get("looks") or ())),
+            ended=values.get("ended"),
+        )
+
+    def to_json(self) -> Json:
+        return {
+            "min": self.min,
+            "max": self.max,
+            "until": self.until,
+            "within": self.within,
+            "looks": [check.to_json() for check in self.checks],
+            "ended": self.ended,
+        }
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The content of manifest.json."""
+
+    rldyno: str = ""
+    """Version of rldyno."""
+    git_revision: str | None = None
+    title: str = ""
+    study_sha256: str = ""
+    started_at: str = ""
+    resumed_at: tuple[str, ...] = ()
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    """Facts of the machine that began the run (`rldyno.machine.facts`)."""
+    versions: Mapping[str, str | None] = field(default_factory=dict)
+    """Of Python and packages of the lab."""
+    limits: Json | None = None
+    """What this machine can do at best (`rldyno.limits`); None when it was not measured."""
+    idle_cpu_percent: float | None = None
+    """CPU use of the machine before the first trial."""
+    toolchains: Mapping[str, ToolchainFacts] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    """Combinations of the study that cannot run, each with its reason."""
+    amended: tuple[Amendment, ...] = ()
+    adaptive: AdaptiveSeeds | None = None
+    """None for a study with fixed seeds."""
+    trials: tuple[str, ...] = ()
+    """Ids in the order of the plan."""
+
+    @property
+    def host(self) -> str | None:
+        """The machine that began the run, as a hash."""
+        return self.machine.get("host_sha256")
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> Manifest:
+        known = {name: values[name] for name in _FIELDS if values.get(name) is not None}
+        for name in ("resumed_at", "left_out", "trials"):
+            known[name] = tuple(values.get(name) or ())
+        toolchains = values.get("toolchains") or {}
+        known["toolchains"] = {name: ToolchainFacts.from_json(facts) for name, facts in toolchains.items()}
+        known["amended"] = tuple(map(Amendment.from_json, values.get("amended") or ()))
+        adaptive = values.get("adaptive")
+        known["adaptive"] = AdaptiveSeeds.from_json(adaptive) if adaptive else None
+        return Manifest(**known)
+
+    def to_json(self) -> Json:
+        written: Json = {"schema": SCHEMA_VERSION}
+        written |= {name: getattr(self, name) for name in _FIELDS}
+        return written | {
+            "resumed_at": list(self.resumed_at),
+            "toolchains": {name: facts.to_json() for name, facts in self.toolchains.items()},
+            "left_out": list(self.left_out),
+            "amended": [amendment.to_json() for amendment in self.amended],
+            "adaptive": self.adaptive.to_json() if self.adaptive else None,
+            "trials": list(self.trials),
+        }
+
+
+_FIELDS = tuple(entry.name for entry in fields(Manifest))

@@ -1,0 +1,91 @@
+"""Outcome and manifest: one way to and from JSON, also for files of other versions."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rldyno.records.manifest import AdaptiveSeeds, Amendment, InterimCheck, Manifest, ToolchainFacts
+from rldyno.records.outcome import NO_RESULT, NOT_RECORDED, Noise, Outcome
+from rldyno_rig.result_file import WorkerResult
+
+SAMPLE = Path(__file__).parents[2] / "docs/samples/h200/study"
+TRIALS = sorted((SAMPLE / "trials").iterdir())
+
+DONE = Outcome(
+    trial="t",
+    attempt=2,
+    status="done",
+    reason="steps",
+    message="reached its budget of steps",
+    wall_s=2.0,
+    memory={"steady_bytes": 5, "leak": None, "reasons": {"leak": "too short"}},
+    noise=Noise(host="here", calibration_ns=7, score=0.1, reasons={"steal_percent": "hidden"}),
+    reasons={"gpu": "the trial runs on the CPU"},
+    warnings=("memory leak",),
+    result=WorkerResult("steps", steps=10, train_ns=5, transfer={"put_ns": 3}),
+)
+MANIFEST = Manifest(
+    rldyno="1",
+    title="t",
+    started_at="now",
+    resumed_at=("later",),
+    machine={"host_sha256": "here"},
+    idle_cpu_percent=1.5,
+    toolchains={"torch": ToolchainFacts("3.12", "built", "cpu", {"torch": "2"})},
+    left_out=("numpy:eager on cuda: it runs on cpu only",),
+    amended=(Amendment("later", ("seeds: 3 → 5",)),),
+    adaptive=AdaptiveSeeds(2, 5, "winner", 0.02, (InterimCheck("now", 1, ({"label": "g"},)),), "max"),
+    trials=("a", "b"),
+)
+
+
+@pytest.mark.parametrize("record", [DONE, MANIFEST], ids=["outcome", "manifest"])
+def test_to_json_and_back_is_the_same_record(record):
+    values = json.loads(json.dumps(record.to_json(), allow_nan=False))
+    assert type(record).from_json(values) == record
+    assert type(record).from_json({**values, "invented": 1}) == record
+
+
+@pytest.mark.parametrize("path", TRIALS, ids=lambda path: path.name)
+def test_the_outcomes_of_the_sample_directory_load_without_loss(path):
+    written = json.loads((path / "outcome.json").read_text(encoding="utf-8"))
+    again = Outcome.from_json(written).to_json()
+    for name, value in written.items():
+        if name in ("noise", "result"):
+            assert {part: again[name][part] for part in value} == value
+        else:
+            assert again[name] == value
+
+
+def test_the_manifest_of_the_sample_directory_loads_without_loss():
+    written = json.loads((SAMPLE / "manifest.json").read_text(encoding="utf-8"))
+    again = Manifest.from_json(written).to_json()
+    assert {name: again[name] for name in written} == written
+
+
+def test_values_are_found_by_dotted_path():
+    assert DONE.value("memory.steady_bytes") == 5
+    assert DONE.value("noise.score") == 0.1
+    assert DONE.value("result.transfer.put_ns") == 3
+    assert DONE.value("wall_s") == 2.0
+    assert DONE.value("gpu.power_mean_w") is None
+    assert DONE.value("result.nothing.at_all") is None
+
+
+def test_a_missing_value_has_a_reason():
+    assert DONE.reason_missing("memory.steady_bytes") is None
+    assert DONE.reason_missing("memory.leak") == "too short"
+    assert DONE.reason_missing("noise.steal_percent") == "hidden"
+    assert DONE.reason_missing("gpu.power_mean_w") == "the trial runs on the CPU"
+    assert DONE.reason_missing("energy.total_joules") == NOT_RECORDED
+    assert Outcome(status="failed").reason_missing("result.transfer.put_ns") == NO_RESULT
+    said = Outcome(status="failed", reasons={"result": "it crashed"})
+    assert said.reason_missing("result.transfer.put_ns") == "it crashed"
+
+
+def test_an_outcome_knows_how_it_ended():
+    assert (DONE.done, DONE.failed, DONE.absent) == (True, False, False)
+    absent = Outcome(status="failed", reason="absent")
+    assert (absent.done, absent.failed, absent.absent) == (False, True, True)
+    assert Outcome.from_json({"status": "no such status"}).failed
