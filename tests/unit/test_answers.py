@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from rldyno.answers.analysis import Analysis
 from rldyno.answers.groups import Group
 from rldyno.answers.sentence import headline, resolved, sentence
 from rldyno.answers.table import compare
@@ -44,17 +45,17 @@ def test_rows_are_ranked_and_ratios_are_to_the_best(tmp_path: Path) -> None:
     group = one(tmp_path / "r", seeds=5)
     assert [row.contestant for row in group.rows] == ["numpy:eager", "torch:eager", "torch:compile"]
     best, second, last = group.rows
-    assert best.figures["threshold"].best
-    assert best.figures["threshold"].ratio is not None
-    assert best.figures["threshold"].ratio.point == 1
+    assert best.figures["threshold_s"].best
+    assert best.figures["threshold_s"].ratio is not None
+    assert best.figures["threshold_s"].ratio.point == 1
     # Speeds of 9,000 and 3,100 steps/s, to within the generator's 4 % of noise.
-    ratio = second.figures["throughput"].ratio
+    ratio = second.figures["steps_per_s"].ratio
     assert ratio is not None
     assert ratio.point == pytest.approx(9000 / 3100, rel=0.1)
     assert ratio.low is not None
     assert ratio.high is not None
     assert ratio.low < ratio.point < ratio.high
-    assert last.figures["memory"].estimate.point == pytest.approx(370e6, rel=0.05)
+    assert last.figures["peak_rss_bytes"].estimate.point == pytest.approx(370e6, rel=0.05)
     assert best.reached == best.done == 5
 
 
@@ -94,7 +95,7 @@ def test_the_fastest_without_a_valid_certificate_is_named_but_not_ranked(tmp_pat
     cheat = Contestant("jax:jit", 50_000, certificate=state)
     group = one(tmp_path / "r", contestants=[cheat, NUMPY, TORCH], seeds=5)
     assert [row.contestant for row in group.ranked] == ["numpy:eager", "torch:eager"]
-    assert group.rows[-1].figures["throughput"].ratio is None
+    assert group.rows[-1].figures["steps_per_s"].ratio is None
     text = sentence(group)
     assert text.startswith("`numpy:eager` learned")
     assert "Not ranked: `jax:jit` (" in text
@@ -151,7 +152,7 @@ def test_headline_counts_wins(tmp_path: Path) -> None:
 
 def printed(directory: Path, width: int = 100) -> str:
     stream = io.StringIO()
-    print_answer(directory, Console(file=stream, width=width, color_system=None))
+    print_answer(Analysis.load(directory), Console(file=stream, width=width, color_system=None))
     return stream.getvalue()
 
 

@@ -80,11 +80,11 @@ def test_never_reached_is_worse_only_when_even_the_lower_bound_is_never() -> Non
 
 def test_what_was_slowed_is_found_and_nothing_else(sets: tuple[Path, Path]) -> None:
     found = compare_results(*sets)
-    slower = {(change.contestant, change.metric.name) for change in found.worse}
+    slower = {(change.contestant, change.metric.key) for change in found.worse}
     assert ("torch:eager", "throughput") in slower
     assert {contestant for contestant, _ in slower} == {"torch:eager"}
     assert not any(name in ("memory", "startup") for _, name in slower)
-    (speed,) = [change for change in found.worse if change.metric.name == "throughput"]
+    (speed,) = [change for change in found.worse if change.metric.key == "throughput"]
     assert speed.word == "slower"
     assert speed.ratio is not None
     assert speed.ratio.point == pytest.approx(1 / 0.6, rel=0.1)
@@ -97,9 +97,9 @@ def test_the_way_back_is_faster(sets: tuple[Path, Path]) -> None:
 
 
 def test_updates_alone_are_compared_on_request(sets: tuple[Path, Path]) -> None:
-    assert not any(change.metric.name == "update" for change in compare_results(*sets).changes)
+    assert not any(change.metric.key == "update" for change in compare_results(*sets).changes)
     changes = compare_results(*sets, metrics=["update"]).changes
-    assert {change.metric.column for change in changes} == {"update_us"}
+    assert {change.metric.name for change in changes} == {"update_us"}
     assert {change.contestant for change in changes if change.verdict == WORSE} == {"torch:eager"}
 
 

@@ -12,7 +12,7 @@ import pytest
 from rldyno.report.content import gather
 from rldyno.report.series import read_series
 from rldyno.results.export import export_results
-from rldyno.results.integrals import MEANINGS
+from rldyno.results.integrals import NAMES
 from rldyno.results.load import load_results
 from rldyno_rig import schema
 from synthetic import NUMPY, Shape, write_results
@@ -77,7 +77,7 @@ def test_export_has_them(home: Path) -> None:
     (row,) = pl.read_parquet(home / "export/integrals.parquet").iter_rows(named=True)
     check(row)
     said = pl.read_parquet(home / "export/reasons.parquet")
-    assert not set(said["column"]) & set(MEANINGS)
+    assert not set(said["column"]) & set(NAMES)
 
 
 def test_what_a_short_run_lacks_is_null_and_says_why(home: Path) -> None:
@@ -95,7 +95,7 @@ def test_what_a_short_run_lacks_is_null_and_says_why(home: Path) -> None:
     assert row.pop("memory_per_step") == pytest.approx(0.5)
     assert set(row.values()) == {None}
     said = pl.read_parquet(home / "export/reasons.parquet")
-    why = dict(said.filter(pl.col("column").is_in(list(MEANINGS))).select("column", "reason").iter_rows())
+    why = dict(said.filter(pl.col("column").is_in(list(NAMES))).select("column", "reason").iter_rows())
     assert why.keys() == row.keys()
     assert why["return_integral"] == "no episode ended"
     assert why["cpu_per_step"] == "it ended before the first reading of the whole machine"
@@ -117,7 +117,7 @@ def test_against_cores_workers_and_gpus(tmp_path: Path) -> None:
     against = {scope.label.rpartition(": against ")[2] for scope in content.axes}
     assert against == {"CPU cores", "workers", "GPUs, one per worker"}
     drawn = {name for scope in content.axes for name in scope.charts}
-    figures = {name.replace("_", "-") for name in MEANINGS}
+    figures = {name.replace("_", "-") for name in NAMES}
     assert drawn >= {
         f"{axis}-{name}" for axis in ("cpu-cores", "workers", "gpus-one-per-worker") for name in figures
     }

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from rldyno.errors import Problem
-from rldyno.results.load import TRIAL_COLUMNS, load_results
-from rldyno.results.measured_columns import MEASURED_COLUMNS
+from rldyno.results.columns import COLUMNS
+from rldyno.results.load import load_results
 from synthetic import TORCH, ZOO, Contestant, Shape, write_results
 
 
@@ -183,8 +183,8 @@ def test_every_empty_measured_column_has_its_reason(tmp_path: Path) -> None:
     assert said["gpu_power_mean_w"] == "the trial runs on the CPU"
     assert "threads_peak" not in said
     row = results.trials.row(0, named=True)
-    empty = {name for name in MEASURED_COLUMNS if row[name] is None}
-    assert empty == set(said) & set(MEASURED_COLUMNS)
+    empty = {name for name in COLUMNS if row[name] is None} - SETTINGS
+    assert empty == set(said)
     assert results.why_empty("cycles") == "no counters here"
     assert results.why_empty("threads_peak") is None
 
@@ -198,7 +198,7 @@ def test_every_empty_figure_of_every_ended_trial_has_its_reason(tmp_path: Path) 
     shape = Shape(contestants=[*ZOO, never], algorithms=["dqn"], pending=2)
     results = load_results(write_results(tmp_path / "r", shape))
     for row in results.ended.iter_rows(named=True):
-        empty = {name for name in TRIAL_COLUMNS if row[name] is None} - SETTINGS
+        empty = {name for name in COLUMNS if row[name] is None} - SETTINGS
         assert empty == set(results.reasons[row["trial"]]), row["trial"]
     failed = results.trials.filter(reason="crashed")["trial"][0]
     said = results.reasons[failed]

@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from rldyno.answers.advice import advise
 from rldyno.answers.advice_words import confidence_words
+from rldyno.answers.analysis import Analysis
 from rldyno.answers.looks import latest, status_lines
 from rldyno.answers.sentence import verdict
 from rldyno.answers.table import compare
@@ -249,7 +249,7 @@ def test_equal_within_the_margin_is_said(tmp_path: Path) -> None:
     results = certified(course)
     (group,) = compare(results)
     assert "is equal to it within 2 %" in verdict(group)
-    (advice,) = advise(results)
+    (advice,) = Analysis(results).advice()
     (pick,) = advice.picks
     assert "They are equal within 2 %: take either." in confidence_words(pick, tmp_path)
 
@@ -261,7 +261,7 @@ def test_the_answer_uses_what_holds_at_any_time(tmp_path: Path) -> None:
     results = certified(course)
     fixed = replace(results, manifest={**results.manifest, "adaptive": None})
     (group,), (naive,) = compare(results), compare(fixed)
-    at_any_time, once = (found.ranked[1].figures["throughput"] for found in (group, naive))
+    at_any_time, once = (found.ranked[1].figures["steps_per_s"] for found in (group, naive))
     assert at_any_time.chance is not None
     assert once.chance is not None
     assert at_any_time.chance > once.chance

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,32 +13,24 @@ from rldyno.answers.breakeven import Course, RunLengths, courses, run_lengths
 from rldyno.answers.duels import rule_of
 from rldyno.answers.flips import Flip, axis_flips
 from rldyno.answers.groups import (
-    MEMORY,
-    STARTUP,
+    MAIN_METRICS,
     THRESHOLD,
     THROUGHPUT,
     Figure,
     Group,
-    Metric,
     Row,
     run_values,
 )
 from rldyno.answers.ratios import badness, told_apart, with_ratios
-from rldyno.answers.table import SEED, compare, metric_samples
+from rldyno.answers.table import SEED, metric_samples
+from rldyno.columns import Column
 from rldyno.errors import Problem
+from rldyno.results.columns import by_any_name, goals
 from rldyno.results.load import STALE, Results
 from rldyno.stats.bootstrap import ENOUGH_RUNS, Estimate, Floats, estimate_of
 from rldyno.stats.equivalence import DIFFERENT
 from rldyno.stats.tasks import probability_of_improvement
 
-ENERGY = Metric("energy", "Energy", "J", "energy_joules")
-GOALS = {
-    "time": THRESHOLD,
-    "throughput": THROUGHPUT,
-    "memory": MEMORY,
-    "energy": ENERGY,
-    "startup": STARTUP,
-}
 # At this noise score a trial lost a quarter of its CPU time; half such trials spoil a comparison.
 TOO_NOISY = 0.25
 HIGH, MODERATE, LOW = "high", "moderate", "low"
@@ -49,7 +41,7 @@ class Pick:
     """The best contestant of one group for a metric, held against the runner-up."""
 
     group: Group
-    metric: Metric
+    metric: Column
     best: Row
     runner_up: Row
     confidence: str
@@ -87,16 +79,21 @@ class Advice:
 
 
 def advise(
-    results: Results, goal: str | None = None, algorithm: str | None = None, environment: str | None = None
+    results: Results,
+    groups: Sequence[Group],
+    goal: str | None = None,
+    algorithm: str | None = None,
+    environment: str | None = None,
+    courses_of: Callable[[Group], list[Course]] | None = None,
 ) -> tuple[Advice, ...]:
     """One advice per task. Without a goal: time to the threshold where there is one, else throughput."""
-    if goal is not None and goal not in GOALS:
-        raise Problem(f"unknown goal '{goal}'", fix=f"use one of {', '.join(GOALS)}")
-    groups = chosen(compare(results), algorithm, environment)
+    if goal is not None:
+        goal_metric(goal)
+    groups = chosen(groups, algorithm, environment)
     tasks: dict[str, list[Group]] = {}
     for group in groups:
         tasks.setdefault(f"{group.algorithm} on {group.environment}", []).append(group)
-    return tuple(advise_task(results, task, members, goal) for task, members in tasks.items())
+    return tuple(advise_task(results, task, members, goal, courses_of) for task, members in tasks.items())
 
 
 def chosen(groups: Sequence[Group], algorithm: str | None, environment: str | None) -> list[Group]:
@@ -111,16 +108,23 @@ def chosen(groups: Sequence[Group], algorithm: str | None, environment: str | No
     ]
 
 
-def advise_task(results: Results, task: str, groups: Sequence[Group], goal: str | None) -> Advice:
+def advise_task(
+    results: Results,
+    task: str,
+    groups: Sequence[Group],
+    goal: str | None = None,
+    courses_of: Callable[[Group], list[Course]] | None = None,
+) -> Advice:
     rng = np.random.default_rng(SEED)
     name = goal or ("time" if groups[0].primary is THRESHOLD else "throughput")
-    if name == "energy":
-        groups = [with_energy(results, group, rng) for group in groups]
-    found = [judge(results, group, name, rng) for group in groups]
+    metric = goal_metric(name)
+    if metric not in MAIN_METRICS:
+        groups = [with_metric(results, group, metric, rng) for group in groups]
+    found = [judge(results, group, metric, rng) for group in groups]
     picks = tuple(item for item in found if isinstance(item, Pick))
     lengths = []
-    for pick in picks if name in ("time", "throughput") else ():
-        by_length = run_lengths(group_courses(pick.group))
+    for pick in picks if metric in (THRESHOLD, THROUGHPUT) else ():
+        by_length = run_lengths((courses_of or group_courses)(pick.group))
         if by_length is not None:
             lengths.append((pick, by_length))
     return Advice(
@@ -133,17 +137,25 @@ def advise_task(results: Results, task: str, groups: Sequence[Group], goal: str 
     )
 
 
-def judge(results: Results, group: Group, goal: str, rng: np.random.Generator) -> Pick | Refusal:
+def goal_metric(goal: str) -> Column:
+    """Any figure that has a better direction, by its column or a shorter name."""
+    known = by_any_name(goals())
+    if goal not in known:
+        names = ", ".join(alias for metric in goals() for alias in metric.aliases)
+        raise Problem(f"unknown goal '{goal}'", fix=f"use one of {names}, or a column of the result table")
+    return known[goal]
+
+
+def judge(results: Results, group: Group, metric: Column, rng: np.random.Generator) -> Pick | Refusal:
     directory = results.directory
-    refusal = refused(directory, group, goal)
+    refusal = refused(directory, group, metric)
     if refusal is not None:
         return refusal
-    metric = GOALS[goal]
     ranked = sorted(group.ranked, key=lambda row: badness(row, metric))
     best, second = ranked[:2]
     if metric.name not in second.figures:
-        reason = results.why_empty(metric.column, group.trials["trial"])
-        why = f"{metric.title.lower()} is not readable here" + (f": {reason}" if reason else "")
+        reason = results.why_empty(metric.name, group.trials["trial"])
+        why = f"{metric.words} is not readable here" + (f": {reason}" if reason else "")
         return Refusal(group, why, UNREADABLE)
     if not math.isfinite(badness(best, metric)):
         why = f"no contestant reached a mean return of {group.stop_return:g} within the budget"
@@ -156,25 +168,25 @@ def judge(results: Results, group: Group, goal: str, rng: np.random.Generator) -
 UNREADABLE = "the same study where energy counters can be read, as root if need be, or ask for another --goal"
 
 
-def with_energy(results: Results, group: Group, rng: np.random.Generator) -> Group:
-    """The group with a figure for the energy of each contestant whose counters could be read."""
+def with_metric(results: Results, group: Group, metric: Column, rng: np.random.Generator) -> Group:
+    """The group with a figure of this metric for each contestant that has one."""
     runs = group.runs
-    samples = {name: metric_samples(done, [ENERGY], rng).get(ENERGY.name) for name, done in runs.items()}
+    samples = {name: metric_samples(done, [metric], rng).get(metric.name) for name, done in runs.items()}
     rows = [
-        replace(row, figures=row.figures | {ENERGY.name: Figure(estimate_of(found))})
+        replace(row, figures=row.figures | {metric.name: Figure(estimate_of(found))})
         if (found := samples[row.contestant]) is not None
         else row
         for row in group.rows
     ]
-    return replace(group, rows=tuple(with_ratios(rows, runs, samples, ENERGY, rule_of(results.manifest))))
+    return replace(group, rows=tuple(with_ratios(rows, runs, samples, metric, rule_of(results.manifest))))
 
 
-def refused(directory: Path, group: Group, goal: str) -> Refusal | None:
+def refused(directory: Path, group: Group, metric: Column) -> Refusal | None:
     """Uncertified, unequal, noisy or too little data gets no advice."""
     ranked = group.ranked
     if len(ranked) < 2:
         return too_few_ranked(directory, group)
-    if goal == "time" and group.stop_return is None:
+    if metric is THRESHOLD and group.stop_return is None:
         return Refusal(
             group,
             "the study has no stop rule, so nothing says when a run has learned",
@@ -223,7 +235,7 @@ def more_seeds(directory: Path, seeds: int) -> str:
     return f"with seeds = {seeds} in {study}: rldyno run {study} --out {directory} --amend"
 
 
-def confidence(best: Row, second: Row, metric: Metric) -> str:
+def confidence(best: Row, second: Row, metric: Column) -> str:
     """High: beyond chance on enough seeds; moderate: beyond chance on fewer; low: it may be chance."""
     figure = second.figures.get(metric.name)
     if figure is not None and not told_apart(figure):
@@ -231,7 +243,7 @@ def confidence(best: Row, second: Row, metric: Metric) -> str:
     return HIGH if min(best.done, second.done) >= ENOUGH_RUNS else MODERATE
 
 
-def wins(group: Group, best: Row, second: Row, metric: Metric, rng: np.random.Generator) -> Estimate:
+def wins(group: Group, best: Row, second: Row, metric: Column, rng: np.random.Generator) -> Estimate:
     """A run that never reached the threshold loses to every one that did."""
     sign = 1.0 if metric.more_is_better else -1.0
 

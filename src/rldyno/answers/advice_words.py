@@ -10,24 +10,28 @@ import numpy as np
 from rldyno.answers.advice import LOW, MODERATE, Pick
 from rldyno.answers.breakeven import RunLengths
 from rldyno.answers.groups import Group
+from rldyno.columns import Column
 from rldyno.stats.bootstrap import ENOUGH_RUNS
 from rldyno.stats.equivalence import UNDECIDED
 from rldyno.text.numbers import factor, interval, number
 
 DOES = {
-    "time": "learns soonest",
-    "throughput": "runs fastest",
-    "memory": "needs the least memory",
-    "energy": "needs the least energy",
-    "startup": "starts up fastest",
+    "threshold_s": "learns soonest",
+    "steps_per_s": "runs fastest",
+    "peak_rss_bytes": "needs the least memory",
+    "energy_joules": "needs the least energy",
+    "startup_s": "starts up fastest",
 }
-BY = {
-    "time": "sooner than",
-    "throughput": "as fast as",
-    "memory": "less than",
-    "energy": "less than",
-    "startup": "sooner than",
-}
+BY = {"threshold_s": "sooner than", "steps_per_s": "as fast as", "startup_s": "sooner than"}
+
+
+def does(metric: Column) -> str:
+    degree = "highest" if metric.more_is_better else "lowest"
+    return DOES.get(metric.name, f"has the {degree} {metric.words}")
+
+
+def by(metric: Column) -> str:
+    return BY.get(metric.name, "as much as" if metric.more_is_better else "less than")
 
 
 def pick_words(pick: Pick, goal: str) -> str:
@@ -41,8 +45,8 @@ def pick_words(pick: Pick, goal: str) -> str:
         lead = f"while `{pick.runner_up.contestant}` does not get there within the budget"
     else:
         ends = f" {spread}" if (spread := interval(ratio)) else ""
-        lead = f"{factor(ratio.point)}{ends} {BY[goal]} `{pick.runner_up.contestant}`"
-    return f"Take `{pick.contestant}`: it {DOES[goal]}, {amount}, {lead}."
+        lead = f"{factor(ratio.point)}{ends} {by(pick.metric)} `{pick.runner_up.contestant}`"
+    return f"Take `{pick.contestant}`: it {does(pick.metric)}, {amount}, {lead}."
 
 
 def confidence_words(pick: Pick, directory: Path) -> str:
@@ -79,7 +83,7 @@ def confidence_words(pick: Pick, directory: Path) -> str:
 def evidence_words(pick: Pick) -> str:
     rows = (pick.best, pick.runner_up)
     runs = " and ".join(f"{row.done} runs of `{row.contestant}`" for row in rows)
-    return f"Evidence: {runs}, {pick.metric.title.lower()} in the table of {pick.group.label}."
+    return f"Evidence: {runs}, {pick.metric.words} in the table of {pick.group.label}."
 
 
 def length_words(pick: Pick, found: RunLengths) -> str:

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rldyno.answers.groups import ALGORITHM_NAMES, METRICS, Figure, Metric, axis_words
+from rldyno.answers.groups import ALGORITHM_NAMES, MAIN_METRICS, Figure, axis_words
 from rldyno.answers.runs import Runs
 from rldyno.answers.table import SEED, against, estimate
+from rldyno.columns import Column
 from rldyno.errors import Problem
 from rldyno.records import files as records
+from rldyno.results.columns import by_any_name, goals
 from rldyno.results.load import Results, load_results
 from rldyno.stats.bootstrap import Estimate
 from rldyno.stats.power import runs_to_clear
@@ -25,14 +27,12 @@ from rldyno_rig import schema
 Json = dict[str, Any]
 Key = tuple[str, ...]
 
-ON_REQUEST = (
-    Metric("update", "Update", "µs", "update_us"),
-    Metric("over_floor", "Update over its floor", "×", "update_over_floor"),
-)
-"""Judged only when they are named: parts of the speed, which is judged anyway."""
 BETTER, WORSE, UNCHANGED, UNDECIDED = "better", "worse", "unchanged", "undecided"
-WORDS = {"memory": {BETTER: "smaller", WORSE: "larger"}}
-TIME_WORDS = {BETTER: "faster", WORSE: "slower"}
+WORDS = {
+    "time": {BETTER: "faster", WORSE: "slower"},
+    "size": {BETTER: "smaller", WORSE: "larger"},
+}
+UNIT_WORDS = {"MB": "size"} | dict.fromkeys(("s", "µs", "steps/s", "1/s"), "time")
 # Facts of a machine that make its times others.
 MACHINE_FACTS = (
     "host_sha256",
@@ -64,7 +64,7 @@ class Change:
 
     contestant: str
     cell: str
-    metric: Metric
+    metric: Column
     before: Estimate
     after: Estimate
     ratio: Estimate | None
@@ -83,7 +83,7 @@ class Change:
 
     @property
     def word(self) -> str:
-        return WORDS.get(self.metric.name, TIME_WORDS).get(self.verdict, self.verdict)
+        return WORDS.get(UNIT_WORDS.get(self.metric.unit, ""), {}).get(self.verdict, self.verdict)
 
 
 @dataclass(frozen=True)
@@ -138,12 +138,17 @@ def compare_results(
     )
 
 
-def choose_metrics(names: Sequence[str]) -> list[Metric]:
-    known = {metric.name: metric for metric in (*METRICS, *ON_REQUEST)}
+def choose_metrics(names: Sequence[str]) -> list[Column]:
+    """The main ones unless some are named; any figure that has a better direction may be."""
+    known = by_any_name(goals())
     for name in names:
         if name not in known:
-            raise Problem(f"unknown metric `{name}`", fix=f"--metric takes one of {', '.join(known)}")
-    return [known[name] for name in names] if names else list(METRICS)
+            raise Problem(
+                f"unknown metric `{name}`",
+                fix=f"--metric takes {', '.join(metric.key for metric in goals() if metric.aliases)}, "
+                "or a column of the result table",
+            )
+    return [known[name] for name in names] if names else list(MAIN_METRICS)
 
 
 @dataclass(frozen=True)
@@ -201,7 +206,7 @@ def flat_settings(asked: Json) -> Json:
 def judge(
     before: Cell,
     after: Cell,
-    metric: Metric,
+    metric: Column,
     threshold: float,
     cell: str,
     rng: np.random.Generator,

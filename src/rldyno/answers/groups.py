@@ -10,6 +10,8 @@ import polars as pl
 
 from rldyno.answers.parity import Parity
 from rldyno.answers.runs import Runs
+from rldyno.columns import Column
+from rldyno.results.columns import column
 from rldyno.results.load import ABSENT, FAILED, STALE, VALID
 from rldyno.stats.bootstrap import Estimate, Floats
 from rldyno.stats.equivalence import DIFFERENT
@@ -17,23 +19,12 @@ from rldyno.stats.equivalence import DIFFERENT
 ALGORITHM_NAMES = {"dqn": "DQN", "rainbow": "Rainbow", "a2c": "A2C", "ppo": "PPO"}
 
 
-@dataclass(frozen=True)
-class Metric:
-    name: str
-    title: str
-    unit: str
-    column: str
-    scale: float = 1.0
-    """Multiplies the column to give the unit."""
-    more_is_better: bool = False
-
-
-THRESHOLD = Metric("threshold", "Time to threshold", "s", "threshold_s")
-THROUGHPUT = Metric("throughput", "Speed", "steps/s", "steps_per_s", more_is_better=True)
-CPU = Metric("cpu", "CPU time", "s", "cpu_s")
-MEMORY = Metric("memory", "Peak memory", "MB", "peak_rss_bytes", scale=1e-6)
-STARTUP = Metric("startup", "Start-up", "s", "startup_s")
-METRICS = (THRESHOLD, THROUGHPUT, CPU, MEMORY, STARTUP)
+THRESHOLD = column("threshold_s")
+THROUGHPUT = column("steps_per_s")
+CPU = column("cpu_s")
+MEMORY = column("peak_rss_bytes")
+STARTUP = column("startup_s")
+MAIN_METRICS = (THRESHOLD, THROUGHPUT, CPU, MEMORY, STARTUP)
 
 
 @dataclass(frozen=True)
@@ -126,26 +117,26 @@ class Group:
         return group_label(self.axes, self.setting)
 
     @property
-    def primary(self) -> Metric:
+    def primary(self) -> Column:
         return primary_metric(self.stop_return)
 
     @property
-    def metrics(self) -> tuple[Metric, ...]:
-        return METRICS if self.stop_return is not None else METRICS[1:]
+    def metrics(self) -> tuple[Column, ...]:
+        return MAIN_METRICS if self.stop_return is not None else MAIN_METRICS[1:]
 
     @property
     def ranked(self) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.unranked is None)
 
 
-def primary_metric(stop_return: object) -> Metric:
+def primary_metric(stop_return: object) -> Column:
     """What a group is ranked by: the time to its threshold if it has one."""
     return THROUGHPUT if stop_return is None else THRESHOLD
 
 
-def run_values(done: Runs, metric: Metric) -> Floats:
+def run_values(done: Runs, metric: Column) -> Floats:
     """Values of the runs; for the threshold rows of (time, reached)."""
-    return done.times_to_threshold() if metric is THRESHOLD else done.known(metric.column)
+    return done.times_to_threshold() if metric is THRESHOLD else done.known(metric.name)
 
 
 def algorithm_name(axes: Mapping[str, Any]) -> str:

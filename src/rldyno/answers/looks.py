@@ -83,7 +83,7 @@ def stand(label: str, trials: pl.DataFrame, rule: Rule) -> Standing:
     metric = primary_metric(trials["stop_return"].max())
     scale = scale_of(metric, rule.within)
     runs = {
-        name: seeded(found, None if scale.censorable else metric.column)
+        name: seeded(found, None if scale.censorable else metric.name)
         for name, found in done.items()
         if name not in left_out
     }

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rldyno.answers.duels import EQUAL, Rule, Scale, duels, seeded
-from rldyno.answers.groups import THRESHOLD, Figure, Metric, Row, run_values
+from rldyno.answers.groups import THRESHOLD, Figure, Row, run_values
 from rldyno.answers.leads import chances, seeds_missing
 from rldyno.answers.runs import Runs
+from rldyno.columns import Column
 from rldyno.stats.bootstrap import Estimate, Sample, ratio_estimate
 from rldyno.stats.censored import median_ratio
 from rldyno.stats.equivalence import ALPHA
@@ -19,7 +20,7 @@ def with_ratios(
     rows: Sequence[Row],
     runs: Mapping[str, Runs],
     samples: Mapping[str, Sample | None],
-    metric: Metric,
+    metric: Column,
     rule: Rule | None = None,
 ) -> list[Row]:
     """Rows with their figures held against the best; `rule` where seeds were added after looks."""
@@ -51,7 +52,7 @@ def with_ratios(
 
 
 def judged_once(
-    figures: Mapping[str, Figure], best: str, runs: Mapping[str, Runs], metric: Metric
+    figures: Mapping[str, Figure], best: str, runs: Mapping[str, Runs], metric: Column
 ) -> dict[str, Figure]:
     """For a number of seeds that was fixed beforehand."""
     values = {name: run_values(runs[name], metric) for name in figures}
@@ -69,13 +70,13 @@ def judged_at_any_time(
     figures: Mapping[str, Figure],
     best: str,
     runs: Mapping[str, Runs],
-    metric: Metric,
+    metric: Column,
     rule: Rule,
     family: int,
 ) -> dict[str, Figure]:
     """Where seeds were added as long as comparisons were open: chance and interval hold at any number."""
     scale = scale_of(metric, rule.within)
-    column = None if scale.censorable else metric.column
+    column = None if scale.censorable else metric.name
     found = duels({name: seeded(runs[name], column) for name in figures}, scale, family)
     judged = {}
     for name, figure in figures.items():
@@ -107,11 +108,11 @@ def told_apart(figure: Figure) -> bool:
     return beyond_chance and figure.ratio.low is not None and figure.ratio.low > 1
 
 
-def scale_of(metric: Metric, within: float) -> Scale:
+def scale_of(metric: Column, within: float) -> Scale:
     return Scale(metric.more_is_better, metric is THRESHOLD, within)
 
 
-def times_worse(mine: Sample | None, best: Sample | None, metric: Metric) -> Estimate | None:
+def times_worse(mine: Sample | None, best: Sample | None, metric: Column) -> Estimate | None:
     if mine is None or best is None:
         return None
     if metric is THRESHOLD:
@@ -120,7 +121,7 @@ def times_worse(mine: Sample | None, best: Sample | None, metric: Metric) -> Est
     return ratio_estimate(over, under) if over.point > 0 and under.point > 0 else None
 
 
-def badness(row: Row, metric: Metric) -> float:
+def badness(row: Row, metric: Column) -> float:
     figure = row.figures.get(metric.name)
     if figure is None:
         return math.inf

@@ -23,9 +23,9 @@ def headline(groups: Sequence[Group]) -> str:
     kinds = {group.primary.name for group in groups}
     verb = (
         "learned soonest"
-        if kinds == {"threshold"}
+        if kinds == {THRESHOLD.name}
         else "ran fastest"
-        if "threshold" not in kinds
+        if THRESHOLD.name not in kinds
         else "came first"
     )
     everywhere = "both" if len(groups) == 2 else f"all {len(groups)}"

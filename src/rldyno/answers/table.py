@@ -10,10 +10,11 @@ import numpy as np
 import polars as pl
 
 from rldyno.answers.duels import rule_of
-from rldyno.answers.groups import METRICS, THRESHOLD, Figure, Group, Metric, Row, run_values, setting_label
+from rldyno.answers.groups import MAIN_METRICS, THRESHOLD, Figure, Group, Row, run_values, setting_label
 from rldyno.answers.parity import group_parity
 from rldyno.answers.ratios import badness, times_worse, with_ratios
 from rldyno.answers.runs import Runs, by_contestant
+from rldyno.columns import Column
 from rldyno.results.load import ABSENT, FAILED, STALE, VALID, Results
 from rldyno.stats.bootstrap import (
     Estimate,
@@ -64,7 +65,7 @@ def compare_group(
     rng: np.random.Generator,
 ) -> Group:
     runs = by_contestant(trials)
-    samples = {name: metric_samples(done, METRICS, rng) for name, done in runs.items()}
+    samples = {name: metric_samples(done, MAIN_METRICS, rng) for name, done in runs.items()}
     told: dict[str, list[Json]] = {name: [] for name in runs}
     for trial in trials.select(TOLD).iter_rows(named=True):
         told[trial["contestant"]].append(trial)
@@ -120,8 +121,8 @@ def reached(done: Runs) -> int:
     return int((done["threshold_reached"] > 0).sum())
 
 
-def metric_samples(done: Runs, metrics: Iterable[Metric], rng: np.random.Generator) -> dict[str, Sample]:
-    """Metric → its figure over the runs, which are resampled once for all; what no run has is left out."""
+def metric_samples(done: Runs, metrics: Iterable[Column], rng: np.random.Generator) -> dict[str, Sample]:
+    """Column → its figure over the runs, which are resampled once for all; what no run has is left out."""
     samples = {}
     resampler = Resampler(rng)
     for metric in metrics:
@@ -139,17 +140,17 @@ def figure_of(done: Runs, found: Sample, metric_name: str) -> Figure:
     return replace(figure, note=TimeToEvent(figure.estimate, found.n, reached(done)).missed)
 
 
-def estimate(done: Runs, metric: Metric, rng: np.random.Generator) -> Figure | None:
+def estimate(done: Runs, metric: Column, rng: np.random.Generator) -> Figure | None:
     """One metric of a contestant's finished runs; None when no run has it."""
     found = metric_samples(done, [metric], rng).get(metric.name)
     return figure_of(done, found, metric.name) if found is not None else None
 
 
-def against(done: Runs, best: Runs, metric: Metric, rng: np.random.Generator) -> Estimate | None:
+def against(done: Runs, best: Runs, metric: Column, rng: np.random.Generator) -> Estimate | None:
     """How many times worse than the best, from two contestants' finished runs."""
     mine, theirs = (metric_samples(runs, [metric], rng).get(metric.name) for runs in (done, best))
     return times_worse(mine, theirs, metric)
 
 
-def rank_key(row: Row, primary: Metric) -> tuple[bool, bool, float, str]:
+def rank_key(row: Row, primary: Column) -> tuple[bool, bool, float, str]:
     return (row.unranked is not None, row.absent is not None, badness(row, primary), row.contestant)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rldyno.answers.groups import Figure, Group, Metric, Row
+from rldyno.answers.analysis import Analysis
+from rldyno.answers.groups import Figure, Group, Row
 from rldyno.answers.sentence import headline, sentence
-from rldyno.answers.table import compare
-from rldyno.results.load import ABSENT, FAILED, STALE, Results, load_results
+from rldyno.columns import Column
+from rldyno.results.load import ABSENT, FAILED, STALE, Results
 from rldyno.stats.equivalence import DIFFERENT
 from rldyno.text.numbers import bounds, factor, number
 
@@ -23,9 +23,8 @@ WIDTH = 100
 SHORT = {STALE: "proof out of date", ABSENT: "not proven", FAILED: "proof failed"}
 
 
-def print_answer(directory: Path, console: Console) -> None:
-    results = load_results(directory)
-    groups = compare(results)
+def print_answer(analysis: Analysis, console: Console) -> None:
+    groups = analysis.comparisons
     for group in groups[:GROUPS_SHOWN]:
         console.print(group_table(group, roomy=console.width >= WIDTH), width=min(WIDTH, console.width))
     console.print(LEGEND, width=min(WIDTH, console.width))
@@ -36,7 +35,7 @@ def print_answer(directory: Path, console: Console) -> None:
         say(console, sentence(group), bold=len(groups) == 1)
     if len(groups) > GROUPS_SHOWN:
         say(console, f"{len(groups) - GROUPS_SHOWN} more comparisons are in the report.")
-    for line in remarks(results, groups):
+    for line in remarks(analysis.results, groups):
         say(console, line)
 
 
@@ -96,7 +95,7 @@ def contestant_cell(row: Row) -> Text:
     return text + Text("\n  learns unlike others", "red") if unlike else text
 
 
-def cell(row: Row, metric: Metric, roomy: bool) -> Text:
+def cell(row: Row, metric: Column, roomy: bool) -> Text:
     figure = row.figures.get(metric.name)
     if figure is None:
         return Text("–", "dim")
@@ -108,7 +107,7 @@ def cell(row: Row, metric: Metric, roomy: bool) -> Text:
     return Text("\n").join([first, *small_print(figure, metric, roomy)])
 
 
-def small_print(figure: Figure, metric: Metric, roomy: bool) -> list[Text]:
+def small_print(figure: Figure, metric: Column, roomy: bool) -> list[Text]:
     ends = bounds(figure.estimate, metric.scale)
     interval = ends and ("–" if roomy else "– ").join(ends)
     return [Text(line, "dim") for line in (interval, figure.note) if line]

@@ -24,7 +24,7 @@ from rldyno.claims.effects import (
 )
 from rldyno.claims.evidence import Cell, Evidence, cells, setting_words
 from rldyno.claims.form import HYPER, Check, Claim
-from rldyno.claims.metrics import METRICS
+from rldyno.claims.metrics import metric
 from rldyno.claims.missing import few_seeds, lacking, unmeasured
 from rldyno.records.files import Json
 from rldyno.stats.bootstrap import LEVEL, Estimate, Floats
@@ -176,8 +176,8 @@ def depends_check(check: Check, evidence: Evidence, rng: np.random.Generator) ->
         if len(group) < 2 or min(cell.n for cell in group) < check.seeds:
             continue
         keys = group[0].keys
-        best = clear_best(group, METRICS[check.metric].more_is_better)
-        leads.append(lead_of(group, axis, over, METRICS[check.metric].more_is_better))
+        best = clear_best(group, metric(check.metric).more_is_better)
+        leads.append(lead_of(group, axis, over, metric(check.metric).more_is_better))
         if best is None:
             unclear.append(str(keys[over]))
         else:
@@ -245,7 +245,7 @@ def represented(group: Sequence[Cell], check: Check) -> list[Cell]:
     """Each contestant, or the best of each framework."""
     if check.represent == "each":
         return list(group)
-    sign = -1 if METRICS[check.metric].more_is_better else 1
+    sign = -1 if metric(check.metric).more_is_better else 1
     best: dict[object, Cell] = {}
     for cell in group:
         rival = best.get(cell.keys["framework"])

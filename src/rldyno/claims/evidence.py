@@ -16,7 +16,8 @@ from rldyno.answers.groups import axis_words
 from rldyno.answers.sampled import growth_of
 from rldyno.claims import nets
 from rldyno.claims.form import HYPER, Condition
-from rldyno.claims.metrics import METRICS, Measure, row_columns
+from rldyno.claims.metrics import GROWTH, metric, row_columns
+from rldyno.columns import Column
 from rldyno.nets.record import read_record
 from rldyno.records.files import MANIFEST_FILE, Json
 from rldyno.results.load import AXES, VALID, Results, load_results
@@ -158,9 +159,9 @@ def statistic_of(values: Floats) -> Callable[[Floats], Floats]:
     return survival_median if values.ndim == 2 else interquartile_mean
 
 
-def cells(evidence: Evidence, rows: Sequence[Json], metric: str, rng: np.random.Generator) -> list[Cell]:
+def cells(evidence: Evidence, rows: Sequence[Json], metric_name: str, rng: np.random.Generator) -> list[Cell]:
     """One cell per contestant and setting that has the metric at all."""
-    measure = METRICS[metric]
+    measure = metric(metric_name)
     by_cell: dict[tuple[Any, ...], list[tuple[Json, float, bool]]] = {}
     for row in rows:
         found = figure(row, measure)
@@ -170,7 +171,7 @@ def cells(evidence: Evidence, rows: Sequence[Json], metric: str, rng: np.random.
     made = []
     for key, runs in by_cell.items():
         values = np.array([(value, reached) for _, value, reached in runs], dtype=np.float64)
-        if measure.ends is None:
+        if not measure.censored_at:
             values = values[:, 0]
         index = rng.integers(0, len(values), size=(RESAMPLES, len(values)))
         trials = tuple(str(row["trial"]) for row, _, _ in runs)
@@ -183,17 +184,17 @@ def cells(evidence: Evidence, rows: Sequence[Json], metric: str, rng: np.random.
     return made
 
 
-def figure(row: Json, measure: Measure) -> tuple[float, bool] | None:
+def figure(row: Json, measure: Column) -> tuple[float, bool] | None:
     """The run's value and whether it was reached; where it was not, the end of the watch."""
-    if measure.column is None:
+    if measure is GROWTH:
         if "results" not in row:
             return None
         value = growth_of(row["results"], row["trial"], row.get("startup_s") or 0.0)
         return None if value is None else (value, True)
-    if measure.ends is not None and row.get("threshold_reached") is False:
-        end = row.get(measure.ends)
+    if measure.censored_at and row.get("threshold_reached") is False:
+        end = row.get(measure.censored_at)
         return None if end is None else (float(end), False)
-    value = row.get(measure.column)
+    value = row.get(measure.name)
     return None if value is None else (float(value), True)
 
 

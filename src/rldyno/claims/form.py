@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from rldyno.claims.metrics import METRICS
+from rldyno.claims.metrics import metrics
 from rldyno.stats.bootstrap import ENOUGH_RUNS
 from rldyno.study import lines as toml_lines
 from rldyno.study.lines import spelled, suggest
@@ -100,8 +100,8 @@ def _flat_keys(table: Any) -> Any:
 
 
 def _known_metric(name: Any) -> Any:
-    if isinstance(name, str) and name not in METRICS:
-        raise ValueError(f"unknown metric '{name}'" + suggest(name, METRICS))
+    if isinstance(name, str) and name not in metrics():
+        raise ValueError(f"unknown metric '{name}'" + suggest(name, metrics()))
     return name
 
 

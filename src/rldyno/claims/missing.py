@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rldyno.claims.evidence import Conditions, Evidence
 from rldyno.claims.form import HYPER, Check, Condition
-from rldyno.claims.metrics import METRICS
+from rldyno.claims.metrics import GROWTH, metric
 
 COUNTS = {2: "two", 3: "three", 4: "four", 5: "five"}
 PLURALS = {
@@ -32,18 +32,18 @@ def lacking(check: Check, evidence: Evidence) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def unmeasured(metric: str) -> str:
+def unmeasured(name: str) -> str:
     """Why no run has the metric."""
-    measure = METRICS[metric]
-    return measure.absent or f"{measure.words} was not measured"
+    figure = metric(name)
+    return figure.needs or f"{figure.words} was not measured"
 
 
 def measured(check: Check, evidence: Evidence) -> bool:
     """Whether any run has the metric; what only samples hold is seen when they are read."""
-    measure = METRICS[check.metric]
-    if measure.column is None:
+    figure = metric(check.metric)
+    if figure is GROWTH:
         return True
-    column = "threshold_reached" if measure.ends else measure.column
+    column = "threshold_reached" if figure.censored_at else figure.name
     return any(row.get(column) is not None for row in evidence.admitted(check.where))
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from rldyno.claims.decide import ClaimVerdict
 from rldyno.claims.effects import HOLDS, REFUTED, UNDECIDED, CheckVerdict
 from rldyno.claims.form import Check
-from rldyno.claims.metrics import METRICS
+from rldyno.claims.metrics import metric
 from rldyno.stats.bootstrap import Estimate
 from rldyno.text.numbers import bounds, number
 
@@ -55,7 +55,7 @@ def effect_line(check: CheckVerdict) -> str:
     assert check.effect is not None
     decisive = check.telling or (check.parts[0].label if len(check.parts) == 1 else "")
     label = f", {decisive}" if decisive else ""
-    what = METRICS[check.check.metric].words + label
+    what = metric(check.check.metric).words + label
     trials = len({trial for part in check.parts for trial in part.trials})
     words = effect_words(check.effect, check.check)
     claim = "" if check.check.kind == "depends" else f"claimed {claimed(check.check)}; "
@@ -81,7 +81,7 @@ def scale_of(check: Check) -> tuple[float, str]:
     if check.kind == "share":
         return 100.0, " %"
     if check.kind in ("value", "depends"):
-        measure = METRICS[check.metric]
+        measure = metric(check.metric)
         return measure.scale, f" {measure.unit}" if measure.unit not in ("", "×") else measure.unit
     return 1.0, "×"
 

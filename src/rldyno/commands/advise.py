@@ -32,10 +32,9 @@ def advise(
     """Say which contestant to take; exit with 1 when the results allow no advice at all."""
     from rich.console import Console
 
-    from rldyno.answers import advice
-    from rldyno.results.load import load_results
+    from rldyno.answers.analysis import Analysis
 
-    found = advice.advise(load_results(directory), goal, algorithm, environment)
+    found = Analysis.load(directory).advice(goal, algorithm, environment)
     if as_json:
         print(json.dumps([advice_json(item) for item in found], indent=2, ensure_ascii=False))
     else:
@@ -114,7 +113,7 @@ def pick_json(pick: Pick) -> dict[str, Any]:
     return {
         "setting": pick.group.setting,
         "contestant": pick.contestant,
-        "metric": pick.metric.column,
+        "metric": pick.metric.name,
         "value": estimate_json(pick.best.figures[pick.metric.name].estimate),
         "runner_up": pick.runner_up.contestant,
         "times_worse": estimate_json(pick.ratio),

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from rldyno.answers.groups import METRICS, Group
+from rldyno.answers.groups import MAIN_METRICS, Group
 from rldyno.answers.limits import Distance
 from rldyno.answers.table import compare
 from rldyno.report import charts, measures
@@ -194,10 +194,10 @@ def group_definitions(groups: Sequence[Group]) -> dict[str, Definition]:
             charts.side_by_side, title=measure.title, x_title=measure.unit, settings=settings
         )
     primaries = {group.primary.name for group in groups}
-    for metric in METRICS:
+    for metric in MAIN_METRICS:
         if metric.name in primaries:
             x_title = f"{metric.title.lower()}, {metric.unit}"
-            made[f"answer-{metric.name}"] = partial(charts.answer, title=metric.title, x_title=x_title)
+            made[f"answer-{metric.key}"] = partial(charts.answer, title=metric.title, x_title=x_title)
     return made
 
 

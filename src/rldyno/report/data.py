@@ -34,7 +34,7 @@ def group_data(
 ) -> dict[str, Json]:
     """Data of every chart of a group that has any, by the chart's name."""
     data = {
-        f"answer-{group.primary.name}": {"rows": answer_rows(group)},
+        f"answer-{group.primary.key}": {"rows": answer_rows(group)},
         "learning-steps": packed(curves.steps, group.stop_return),
         "learning-episodes": packed(curves.episodes, group.stop_return),
         "learning-time": packed(curves.time, group.stop_return),

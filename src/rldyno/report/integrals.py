@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from rldyno.answers.groups import Group
-from rldyno.results.integrals import MEANINGS, missing
+from rldyno.results.integrals import NAMES, missing
 from rldyno.text.numbers import number
 from rldyno.text.tables import Table
 
@@ -25,16 +25,16 @@ def integrals_of_runs(groups: Sequence[Group], uses: Sequence[pl.DataFrame]) -> 
     """Medians over seeds, by contestant and comparison; `uses` has the rows of series.USE_SCHEMA by group."""
     rows: list[tuple[str, ...]] = []
     for group, use in zip(groups, uses, strict=True):
-        done = group.trials.join(use.select("trial", *MEANINGS), on="trial", how="inner")
+        done = group.trials.join(use.select("trial", *NAMES), on="trial", how="inner")
         for row in group.rows:
             runs = done.filter(pl.col("contestant") == row.contestant)
             if len(runs):
-                cells = [median(runs[name]) for name in MEANINGS]
+                cells = [median(runs[name]) for name in NAMES]
                 steps = median(runs["steps"], places=0)
                 rows.append((row.contestant, group.label, steps, *cells, why_missing(runs)))
     if not rows:
         return None
-    columns = ("Contestant", "Comparison", "Steps", *(TITLES[name] for name in MEANINGS))
+    columns = ("Contestant", "Comparison", "Steps", *(TITLES[name] for name in NAMES))
     if any(why for *_, why in rows):
         columns = (*columns, "Why a figure is missing")
     else:

@@ -9,8 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from rldyno.answers.groups import CERTIFICATE_WORDS, Group, Metric, Row
+from rldyno.answers.groups import CERTIFICATE_WORDS, Group, Row
 from rldyno.answers.sentence import sentence
+from rldyno.columns import Column
 from rldyno.report.content import Scope
 from rldyno.report.turns import turns_table
 from rldyno.report.verdicts import overtakings_words
@@ -32,7 +33,7 @@ class Cell:
     best: bool = False
 
 
-def table_cell(row: Row, metric: Metric, why_empty: str | None) -> Cell:
+def table_cell(row: Row, metric: Column, why_empty: str | None) -> Cell:
     figure = row.figures.get(metric.name)
     if figure is None:
         return Cell("–", math.inf, note=why_empty)
@@ -56,10 +57,10 @@ def sentence_parts(text: str) -> list[tuple[bool, str]]:
 
 
 def group_view(results: Results, group: Group, scope: Scope, spelt_out: bool) -> Json:
-    def cell(row: Row, metric: Metric) -> Cell:
+    def cell(row: Row, metric: Column) -> Cell:
         missing = metric.name not in row.figures
         runs = group.runs[row.contestant].trials
-        return table_cell(row, metric, results.why_empty(metric.column, runs) if missing else None)
+        return table_cell(row, metric, results.why_empty(metric.name, runs) if missing else None)
 
     return {
         "id": scope.id,
@@ -70,7 +71,7 @@ def group_view(results: Results, group: Group, scope: Scope, spelt_out: bool) ->
         "turns": turns_table(group, "") if spelt_out else None,
         "label": group.label,
         "sentence": sentence_parts(sentence(group)),
-        "answer": f"answer-{group.primary.name}",
+        "answer": f"answer-{group.primary.key}",
         "metrics": group.metrics,
         "stop_return": group.stop_return,
         "stop_episodes": group.stop_episodes,

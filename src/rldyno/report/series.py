@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from rldyno.records import files as records
-from rldyno.results.integrals import MEANINGS, integrals
+from rldyno.results.integrals import NAMES, integrals
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Floats
 from rldyno_rig import schema
@@ -37,7 +37,7 @@ GAUGES = {
 }
 USE_SCHEMA = {
     "trial": pl.String,
-    **dict.fromkeys(MEANINGS, pl.Float64),
+    **dict.fromkeys(NAMES, pl.Float64),
     "memory_percent": pl.Float64,
     "gpu_percent": pl.Float64,
     "gpu_memory_mb": pl.Float64,

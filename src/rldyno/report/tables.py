@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rldyno.answers.divergence import Divergence
-from rldyno.answers.groups import CERTIFICATE_WORDS, Group, Metric, Row
+from rldyno.answers.groups import CERTIFICATE_WORDS, Group, Row
+from rldyno.columns import Column
 from rldyno.report.crimes import Finding
 from rldyno.report.parity import ParityTable
 from rldyno.report.verdicts import JudgedClaim
@@ -32,7 +33,7 @@ def comparison_table(group: Group, name: str) -> Table:
     )
 
 
-def figure_words(row: Row, metric: Metric) -> str:
+def figure_words(row: Row, metric: Column) -> str:
     """`6.31 (5.02–7.51), 1.4×`; `∞` is never reached."""
     figure = row.figures.get(metric.name)
     if figure is None:

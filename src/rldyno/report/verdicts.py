@@ -46,9 +46,7 @@ class JudgedClaim:
 
 def task_advice(results: Results, groups: Sequence[Group]) -> list[TaskAdvice]:
     return [
-        advised(
-            results.directory, advice.advise_task(results, task, [groups[index] for index in members], None)
-        )
+        advised(results.directory, advice.advise_task(results, task, [groups[index] for index in members]))
         for task, members in tasks(groups).items()
     ]
 
@@ -84,7 +82,7 @@ def same_everywhere(found: advice.Advice) -> str | None:
         return None
     runners_up = " or ".join(f"`{name}`" for name in sorted({pick.runner_up.contestant for pick in picks}))
     lead = " to ".join(dict.fromkeys(factor(ratio) for ratio in (min(ratios), max(ratios))))
-    does, by = advice_words.DOES[found.goal], advice_words.BY[found.goal]
+    does, by = advice_words.does(picks[0].metric), advice_words.by(picks[0].metric)
     return (
         f"Take `{picks[0].contestant}` in all {len(picks)} settings: it {does}, {lead} {by} {runners_up}. "
         f"Confidence: {picks[0].confidence}."

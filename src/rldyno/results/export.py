@@ -11,8 +11,9 @@ from polars.io.plugins import register_io_source
 
 from rldyno.errors import Problem
 from rldyno.records import files as records
-from rldyno.results.integrals import MEANINGS, integrals_table
-from rldyno.results.load import TRIAL_COLUMNS, Results, load_results
+from rldyno.results.columns import COLUMNS, INTEGRALS
+from rldyno.results.integrals import integrals_table
+from rldyno.results.load import Results, load_results
 from rldyno_rig import schema
 
 FORMATS = {"parquet": ("parquet",), "csv": ("csv",), "both": ("parquet", "csv")}
@@ -133,7 +134,7 @@ def write_readme(results: Results, out: Path) -> Path:
     hypers = {
         name: "hyper-parameter that the study varies" for name in results.axes if name.startswith("hyper.")
     }
-    trials = {name: meaning for name, (_, meaning) in TRIAL_COLUMNS.items()} | hypers
+    trials = {name: column.meaning for name, column in COLUMNS.items()} | hypers
     series = {
         "episodes: one row per finished episode": schema.EPISODE_COLUMNS,
         "progress: one row per second of training, all counts cumulative": schema.PROGRESS_COLUMNS,
@@ -149,7 +150,8 @@ def write_readme(results: Results, out: Path) -> Path:
     for title, columns in series.items():
         lines += table(title, {name: SERIES_MEANINGS[name] for name in ("trial", *columns)})
     lines += table(
-        "integrals: of whole runs, as liu2022 draws them", {"trial": SERIES_MEANINGS["trial"], **MEANINGS}
+        "integrals: of whole runs, as liu2022 draws them",
+        {"trial": SERIES_MEANINGS["trial"]} | {column.name: column.meaning for column in INTEGRALS},
     )
     lines += table("reasons: why a trial has no figure in a column of trials or integrals", REASON_MEANINGS)
     path = out / "README.md"

@@ -9,16 +9,11 @@ import polars as pl
 
 from rldyno.errors import Problem
 from rldyno.probe.probe import FIRST_SLOW_NS
+from rldyno.results.columns import INTEGRALS
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Floats
 
-MEANINGS = {
-    "return_integral": "sum of the returns of all episodes",
-    "cpu_integral": "CPU percent of the whole machine, integrated over the seconds of the run",
-    "memory_integral": "memory percent of the whole machine, integrated over the seconds of the run",
-    "cpu_per_step": "cpu_integral / environment steps",
-    "memory_per_step": "memory_integral / environment steps",
-}
+NAMES = tuple(column.name for column in INTEGRALS)
 Figures = Mapping[str, float | None]
 
 
@@ -80,7 +75,7 @@ def integrals_table(results: Results) -> tuple[pl.DataFrame, list[tuple[str, str
             episodes, samples = results.episodes(trial), results.samples(trial)
         except Problem as problem:
             rows.append({"trial": trial})
-            reasons += [(trial, name, problem.message) for name in MEANINGS]
+            reasons += [(trial, name, problem.message) for name in NAMES]
             continue
         figures = integrals(
             floats(episodes["return"]),
@@ -92,7 +87,7 @@ def integrals_table(results: Results) -> tuple[pl.DataFrame, list[tuple[str, str
         )
         rows.append({"trial": trial, **figures})
         reasons += [(trial, name, why) for name, why in missing(figures, run_s, steps).items()]
-    return pl.DataFrame(rows, schema={"trial": pl.String, **dict.fromkeys(MEANINGS, pl.Float64)}), reasons
+    return pl.DataFrame(rows, schema={"trial": pl.String, **dict.fromkeys(NAMES, pl.Float64)}), reasons
 
 
 def floats(column: pl.Series) -> Floats:

@@ -12,13 +12,14 @@ from typing import Any
 
 import polars as pl
 
+from rldyno.columns import Kind
 from rldyno.errors import Problem
 from rldyno.limits.trials import MachineLimits
 from rldyno.machine.noise import judged_by, quickest_calibrations
 from rldyno.records import files as records
 from rldyno.records.files import Json
-from rldyno.results.measured_columns import MEASURED_COLUMNS, measured_row
-from rldyno.results.missing import missing_reasons
+from rldyno.results.columns import COLUMNS
+from rldyno.results.rows import PENDING, RowReader
 from rldyno_rig import schema
 from rldyno_rig.hyper import network_kind
 
@@ -37,69 +38,11 @@ AXES = (
 CODE = ("backend", "reference", "rig")
 VALID, STALE, ABSENT, FAILED = "valid", "stale", "absent", "failed"
 
-TRIAL_COLUMNS: dict[str, tuple[type[pl.DataType], str]] = {
-    "trial": (pl.String, "id of the trial, the name of its directory"),
-    "contestant": (pl.String, "framework:mode"),
-    "framework": (pl.String, "framework"),
-    "mode": (pl.String, "execution mode of the framework"),
-    "division": (
-        pl.String,
-        "closed: only the framework differs; open: each framework's best whole-loop form",
-    ),
-    "algorithm": (pl.String, "algorithm"),
-    "environment": (pl.String, "environment id"),
-    "max_episode_steps": (pl.Int64, "time limit of an episode; empty: the environment's own"),
-    "device": (pl.String, "device"),
-    "cores": (pl.Int64, "CPU cores the worker may use"),
-    "workers": (pl.Int64, "data-parallel worker processes"),
-    "dtype": (pl.String, "floating-point type of the network"),
-    "seed": (pl.Int64, "seed"),
-    "block": (pl.Int64, "randomised block the trial ran in"),
-    "status": (pl.String, "done, failed, or pending: not ended yet"),
-    "reason": (pl.String, "the budget that ended it, or why it failed"),
-    "message": (pl.String, "one sentence"),
-    "started_at": (pl.String, "ISO time of the worker's spawn"),
-    "steps": (pl.Int64, "environment steps"),
-    "episodes": (pl.Int64, "finished episodes"),
-    "updates": (pl.Int64, "gradient updates"),
-    "wall_s": (pl.Float64, "spawn to end of the worker"),
-    **{f"startup_{part}_s": (pl.Float64, f"start-up: {part}") for part in schema.STARTUP},
-    "startup_s": (pl.Float64, "spawn to the first training step"),
-    "train_s": (pl.Float64, "training loop: the steady state"),
-    "watched_s": (pl.Float64, "spawn to the end of training"),
-    "learning_start_s": (
-        pl.Float64,
-        "start of training to the first update, where replay memory fills before it; else 0",
-    ),
-    "learning_start_steps": (pl.Int64, "environment steps until then"),
-    "steps_per_s": (pl.Float64, "steps / train_s"),
-    "updates_per_s": (pl.Float64, "updates / train_s"),
-    "update_us": (pl.Float64, "transfer, update and read phases per update, in microseconds"),
-    "update_floor_us": (pl.Float64, "the least time of one update on this machine: its arithmetic and bytes"),
-    "update_floor_bound": (pl.String, "what sets the floor: arithmetic, memory or transfer"),
-    "update_over_floor": (pl.Float64, "update_us / update_floor_us"),
-    "environment_alone_steps_per_s": (pl.Float64, "steps per second of the environments without an agent"),
-    "cpu_s": (pl.Float64, "user and system time of the worker's process tree"),
-    "cpu_percent": (pl.Float64, "cpu_s / wall_s in percent of one core"),
-    "peak_rss_bytes": (pl.Int64, "highest resident set of the process tree"),
-    "baseline_rss_bytes": (pl.Int64, "resident set after importing the framework"),
-    **{f"phase_{phase}_s": (pl.Float64, f"training time spent in: {phase}") for phase in schema.PHASES},
-    "stop_return": (pl.Float64, "threshold: mean return to be reached"),
-    "stop_episodes": (pl.Int64, "episodes the threshold's mean is taken over"),
-    "threshold_reached": (pl.Boolean, "whether the threshold was reached; empty without one"),
-    "threshold_s": (pl.Float64, "spawn to the threshold; empty when not reached (censored)"),
-    "threshold_train_s": (pl.Float64, "first training step to the threshold"),
-    "threshold_steps": (pl.Int64, "environment steps to the threshold"),
-    "threshold_episodes": (pl.Int64, "episodes to the threshold"),
-    "final_return": (pl.Float64, "mean return of the last 100 episodes"),
-    "noise_score": (pl.Float64, "how disturbed the machine was; higher is worse"),
-    "calibration_ns": (pl.Int64, "time a fixed piece of work took right before the trial"),
-    "probe_core_percent": (pl.Float64, "cost of watching, in percent of one core"),
-    **{name: (column.dtype, column.meaning) for name, column in MEASURED_COLUMNS.items()},
-    "warnings": (pl.String, "what a reader of the figures must know: a leak, for instance"),
-    "certificate": (pl.String, "valid, stale, absent or failed"),
-    "certificate_detail": (pl.String, "why the certificate is not valid"),
-    "log_tail": (pl.String, "last lines of a failed worker's log"),
+DTYPES: Mapping[Kind, type[pl.DataType]] = {
+    int: pl.Int64,
+    float: pl.Float64,
+    str: pl.String,
+    bool: pl.Boolean,
 }
 
 
@@ -155,7 +98,7 @@ class Results:
 
     @property
     def ended(self) -> pl.DataFrame:
-        return self.trials.filter(pl.col("status") != "pending")
+        return self.trials.filter(pl.col("status") != PENDING)
 
     def why_empty(self, column: str, trials: Iterable[str] | None = None) -> str | None:
         """What most of these trials, or of all, say of why they have no such figure; None if none says."""
@@ -204,6 +147,7 @@ def load_results(directory: Path) -> Results:
     reasons: dict[str, dict[str, str]] = {}
     versions: dict[str, list[dict[str, str]]] = defaultdict(list)
     codes: dict[str, list[dict[str, str]]] = defaultdict(list)
+    reader = RowReader(COLUMNS.values())
     planned = paths.trial_ids()
     for trial in planned:
         home = paths.trial(trial)
@@ -212,10 +156,10 @@ def load_results(directory: Path) -> Results:
             continue
         facts = read(home / schema.FACTS_FILE)
         outcome = with_noise_judged(read(home / schema.OUTCOME_FILE), quickest)
-        row = trial_row(trial, asked, outcome)
+        row = reader.row(trial, asked, outcome)
         row |= limits.figures(asked, facts, row)
         if outcome is not None:
-            reasons[trial] = missing_reasons(outcome, row, TRIAL_COLUMNS) | limits.reasons(row)
+            reasons[trial] = reader.reasons(outcome, row) | limits.reasons(row)
         row["certificate"], row["certificate_detail"] = certificate_state(asked, facts, by_key)
         if facts is not None:
             facts_of.setdefault(row["contestant"], facts)
@@ -228,7 +172,7 @@ def load_results(directory: Path) -> Results:
         rows.append(row)
         hypers.append(asked.get("hyper") or {})
 
-    ended = {row["trial"] for row in rows if row["status"] != "pending"}
+    ended = {row["trial"] for row in rows if row["status"] != PENDING}
     if not ended:
         raise Problem(
             f"no trial in {directory} has ended yet: there is nothing to answer from",
@@ -260,75 +204,8 @@ def with_noise_judged(outcome: Json | None, quickest: Mapping[str, int]) -> Json
     return {**outcome, "noise": judged_by(outcome["noise"], quickest)}
 
 
-def trial_row(trial: str, asked: Json, outcome: Json | None) -> Json:
-    budget = asked.get("budget") or {}
-    row: Json = {
-        name: asked.get(name) for name in (*AXES, "contestant", "framework", "mode", "seed", "block")
-    }
-    row |= {
-        "trial": trial,
-        "status": "pending",
-        "stop_return": budget.get("stop_return"),
-        "stop_episodes": budget.get("stop_episodes"),
-    }
-    if outcome is None:
-        return row
-    row |= {name: outcome.get(name) for name in ("status", "reason", "message", "started_at", "log_tail")}
-    row |= {name: outcome.get(name) for name in ("wall_s", "cpu_s", "peak_rss_bytes", "baseline_rss_bytes")}
-    row["cpu_percent"] = over(times(outcome.get("cpu_s"), 100), outcome.get("wall_s"))
-    noise = outcome.get("noise") or {}
-    row["noise_score"], row["calibration_ns"] = noise.get("score"), noise.get("calibration_ns")
-    row["probe_core_percent"] = (outcome.get("probe") or {}).get("core_percent")
-    row |= measured_row(outcome)
-    result = outcome.get("result")
-    return row | result_row(result) if result else row
-
-
-def result_row(result: Json) -> Json:
-    startup = result.get("startup_ns") or {}
-    phases = result.get("phases_ns") or {}
-    threshold = result.get("threshold") or {}
-    start_ns, train_ns = result.get("train_start_ns"), result.get("train_ns")
-    train_s = seconds(train_ns)
-    reached_ns = threshold.get("time_ns") if threshold.get("reached") else None
-    learning = result.get("learning") or {}
-    return {
-        **{name: result.get(name) for name in ("steps", "episodes", "updates", "final_return")},
-        **{f"startup_{part}_s": seconds(startup.get(part)) for part in schema.STARTUP},
-        **{f"phase_{phase}_s": seconds(phases.get(phase)) for phase in schema.PHASES},
-        "startup_s": seconds(start_ns),
-        "train_s": train_s,
-        "watched_s": None if start_ns is None or train_ns is None else seconds(start_ns + train_ns),
-        "steps_per_s": over(result.get("steps"), train_s),
-        "updates_per_s": over(result.get("updates"), train_s),
-        "learning_start_s": since(start_ns, learning.get("time_ns")),
-        "learning_start_steps": learning.get("step"),
-        "threshold_reached": threshold.get("reached"),
-        "threshold_s": seconds(reached_ns),
-        "threshold_train_s": since(start_ns, reached_ns),
-        "threshold_steps": None if reached_ns is None else threshold.get("step"),
-        "threshold_episodes": None if reached_ns is None else threshold.get("episode"),
-    }
-
-
-def seconds(nanoseconds: int | None) -> float | None:
-    return None if nanoseconds is None else nanoseconds / 1e9
-
-
-def since(start_ns: int | None, end_ns: int | None) -> float | None:
-    return None if start_ns is None or end_ns is None else seconds(end_ns - start_ns)
-
-
-def times(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
-
-
-def over(value: float | None, divisor: float | None) -> float | None:
-    return None if value is None or not divisor else value / divisor
-
-
 def trials_frame(rows: list[Json], hypers: list[Json]) -> pl.DataFrame:
-    columns = {name: dtype for name, (dtype, _) in TRIAL_COLUMNS.items()}
+    columns = {name: DTYPES[column.kind] for name, column in COLUMNS.items()}
     frame = pl.from_dicts(rows, schema=columns, strict=False)
     for name, values in varying_hypers(rows, hypers).items():
         frame = frame.with_columns(pl.Series(f"hyper.{name}", values, strict=False))

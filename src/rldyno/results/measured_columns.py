@@ -6,6 +6,9 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from rldyno.columns import Column
+from rldyno.results.rows import shares_text
+
 Json = dict[str, Any]
 
 
@@ -120,39 +123,42 @@ MEASURED_COLUMNS = {
 }
 
 
-def _by_block() -> dict[tuple[str, ...], list[tuple[str, str]]]:
-    """Path of an object in outcome.json → (column, field) of what stands in it: each is looked up once."""
-    blocks: dict[tuple[str, ...], list[tuple[str, str]]] = {}
-    for name, column in MEASURED_COLUMNS.items():
-        blocks.setdefault(column.path[:-1], []).append((name, column.path[-1]))
-    return blocks
+SHOWN: dict[str, dict[str, Any]] = {
+    "gpu_utilisation_percent": {
+        "title": "GPU utilisation",
+        "unit": "%",
+        "better": "higher",
+        "aliases": ("gpu",),
+        "needs": "needs a GPU",
+    },
+    "gpu_memory_peak_bytes": {
+        "title": "Peak GPU memory",
+        "unit": "MB",
+        "scale": 1e-6,
+        "better": "lower",
+        "aliases": ("gpu_memory",),
+        "needs": "needs a GPU",
+    },
+    "energy_joules": {
+        "title": "Energy",
+        "unit": "J",
+        "better": "lower",
+        "aliases": ("energy",),
+        "needs": "energy is not readable here",
+    },
+}
 
 
-BLOCKS = _by_block()
-
-
-def measured_row(outcome: Json) -> Json:
-    row: Json = {"warnings": "; ".join(outcome.get("warnings") or []) or None}
-    for path, columns in BLOCKS.items():
-        block = find_block(outcome, path)
-        for name, field in columns:
-            row[name] = _plain(block.get(field))
-    return row
-
-
-def _plain(value: Any) -> Any:
-    """Shares by name as one text."""
-    if not isinstance(value, dict):
-        return value
-    return ", ".join(f"{name} {share:.0%}" for name, share in value.items()) or "none"
-
-
-def find_block(outcome: Json, path: tuple[str, ...]) -> Json:
-    """Empty where the outcome has none."""
-    block = outcome
-    for name in path:
-        inner = block.get(name)
-        if not isinstance(inner, dict):
-            return {}
-        block = inner
-    return block
+def measured() -> tuple[Column, ...]:
+    kinds = {pl.Int64: int, pl.Float64: float, pl.String: str, pl.Boolean: bool}
+    return tuple(
+        Column(
+            name,
+            kinds[found.dtype],
+            found.meaning,
+            source=".".join(found.path),
+            derive=shares_text if found.dtype is pl.String else None,
+            **SHOWN.get(name, {}),
+        )
+        for name, found in MEASURED_COLUMNS.items()
+    )

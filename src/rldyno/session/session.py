@@ -255,9 +255,10 @@ def _print_warnings(states: Mapping[str, TrialState], console: Console) -> None:
 
 
 def answer(results: Results, report: bool, console: Console) -> None:
+    from rldyno.answers.analysis import Analysis
     from rldyno.answers.terminal import print_answer
 
-    print_answer(results.root, console)
+    print_answer(Analysis.load(results.root), console)
     if not report:
         return
     from rldyno.report import write_report

@@ -1,0 +1,62 @@
+"""What a command needs from one results directory: read once, resampled once, computed when used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rldyno.answers.advice import Advice, advise, group_courses
+from rldyno.answers.breakeven import Course
+from rldyno.answers.groups import Group
+from rldyno.answers.limits import Distance, distances
+from rldyno.answers.table import compare
+from rldyno.results.load import Results, load_results
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Analysis:
+    results: Results
+    _known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def load(cls, directory: Path) -> Analysis:
+        return cls(load_results(directory))
+
+    @property
+    def directory(self) -> Path:
+        return self.results.directory
+
+    @cached_property
+    def comparisons(self) -> tuple[Group, ...]:
+        """One per algorithm × environment × setting: its contestants' figures, ratios and learning parity."""
+        return compare(self.results)
+
+    @cached_property
+    def distances(self) -> list[Distance]:
+        """How far each contestant's update is from the limit of the machine."""
+        return distances(self.results)
+
+    def advice(
+        self, goal: str | None = None, algorithm: str | None = None, environment: str | None = None
+    ) -> tuple[Advice, ...]:
+        question = (goal, algorithm, environment)
+        return self.once(
+            ("advice", *question),
+            lambda: advise(self.results, self.comparisons, *question, courses_of=self.courses),
+        )
+
+    def courses(self, group: Group) -> list[Course]:
+        """What runs of the ranked contestants of a comparison cost: the base of its break-evens."""
+        return self.once(("courses", group.label), lambda: group_courses(group))
+
+    def once(self, key: Any, compute: Callable[[], Answer]) -> Answer:
+        """The answer to a question that may be asked in several places; rooms above this one use it too."""
+        if key not in self._known:
+            self._known[key] = compute()
+        answer: Answer = self._known[key]
+        return answer
