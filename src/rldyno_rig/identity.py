@@ -9,7 +9,7 @@ from typing import Dict, Iterable, List
 
 HERE = Path(__file__).resolve().parent
 # What defines "right": a proof made against other code than this proves nothing.
-REFERENCE = ("reference", "proof", "spec.py", "batches.py")
+REFERENCE = ("reference", "proof", "spec.py", "layout.py", "batches.py")
 
 
 def hashes(backend_file: str) -> Dict[str, str]:

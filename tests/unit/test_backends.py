@@ -18,7 +18,37 @@ FOLDERS = [Path(rldyno_rig.__file__).parent / name for name in ("usability", "li
 BACKENDS = sorted(path for path in HOME.glob("*_.py") if path.name != "__init__.py")
 BESIDE = sorted((backend, file) for backend in BACKENDS for file in backend_files(backend)[1:])
 """Files that backends import beside themselves: `x_maths.py` knows framework x, others know none."""
+CONTRACT = HOME / "contract.py"
+"""Types for the reader and the checker: it computes nothing, so it belongs to no backend's hash."""
 METHODS = ["put", "act", "update", "read", "sync_target", "drain", "state", "load", "forward", "grads"]
+# What a backend's maths is made of, in this order. Other functions may stand between these.
+VOCABULARY = [
+    "named",
+    "forward",
+    "convolve",
+    "dense",
+    "split_noise",
+    "q_values",
+    "expected",
+    "policy_and_value",
+    "choose",
+    "dqn_loss",
+    "rainbow_loss",
+    "project",
+    "a2c_loss",
+    "ppo_loss",
+    "classifier_loss",
+    "actor_critic_loss",
+    "pick",
+    "gradient",
+    "clip",
+    "adam",
+    "sgd",
+]
+LOSS_NAMES = [name for name in VOCABULARY if name.endswith("_loss") and name != "actor_critic_loss"]
+# NumPy differentiates by hand: what these do is inside the reference's losses.
+IN_THE_REFERENCE = {"q_values", "policy_and_value", "actor_critic_loss", "pick"}
+EVERYWHERE = {"forward", "dense", "choose", *LOSS_NAMES, "clip", "adam", "sgd"}
 # What a backend may import beside its own framework and the rig.
 SHARED = {"numpy", "rldyno_rig", "__future__"}
 # Compilers that a framework's own mode is made of.
@@ -85,9 +115,69 @@ def test_files_beside_a_backend_know_its_framework_or_none(backend: Path, path: 
     assert_knows_only(path, own)
 
 
+def maths_of(backend: Path) -> Path:
+    """`x_maths.py`, or the one that relatives share."""
+    return next(file for file in backend_files(backend) if file.stem.endswith("_maths"))
+
+
+UNIFORM = [backend for backend in BACKENDS if backend.stem in ("numpy_",)]
+MATHS = sorted({maths_of(backend) for backend in UNIFORM})
+
+
+def defined(path: Path) -> list[str]:
+    """Its free functions, in order."""
+    return [node.name for node in parsed(path).body if isinstance(node, ast.FunctionDef)]
+
+
+@pytest.mark.parametrize("path", MATHS, ids=lambda path: path.stem)
+def test_the_maths_has_the_same_names_in_the_same_order(path: Path) -> None:
+    names = [name for name in defined(path) if name in VOCABULARY]
+    assert names == [name for name in VOCABULARY if name in names]
+
+
+@pytest.mark.parametrize("path", UNIFORM, ids=lambda path: path.stem)
+def test_every_backend_has_the_whole_vocabulary(path: Path) -> None:
+    found = {name for file in backend_files(path) for name in defined(file)}
+    assert (EVERYWHERE if path.stem == "numpy_" else EVERYWHERE | IN_THE_REFERENCE) <= found
+
+
+@pytest.mark.parametrize("path", MATHS, ids=lambda path: path.stem)
+def test_losses_are_free_functions_of_the_same_arguments_found_by_algorithm(path: Path) -> None:
+    tree = parsed(path)
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for name in LOSS_NAMES:
+        assert [argument.arg for argument in functions[name].args.args] == [
+            "model",
+            "weights",
+            "target",
+            "batch",
+        ]
+    found = {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, (ast.Assign, ast.AnnAssign))
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    }["LOSSES"]
+    assert isinstance(found, ast.Dict)
+    pairs = [
+        (ast.literal_eval(key), value) for key, value in zip(found.keys, found.values, strict=True) if key
+    ]
+    assert [(f"{algorithm}_loss", getattr(value, "id", None)) for algorithm, value in pairs] == [
+        (name, name) for name in LOSS_NAMES
+    ]
+
+
+@pytest.mark.parametrize("path", MATHS, ids=lambda path: path.stem)
+def test_no_backend_switches_on_the_name_of_an_algorithm(path: Path) -> None:
+    for node in ast.walk(parsed(path)):
+        compared = isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute)
+        assert not (compared and node.left.attr == "algorithm"), ast.unparse(node)
+
+
 def test_every_file_beside_backends_belongs_to_one() -> None:
     files = {path for path in HOME.glob("*.py") if path.name != "__init__.py"}
-    assert files == {*BACKENDS, *(path for _, path in BESIDE)}
+    assert files == {*BACKENDS, *(path for _, path in BESIDE), CONTRACT}
 
 
 @pytest.mark.parametrize("path", sorted(HOME.parent.rglob("*.py")), ids=lambda path: path.stem)
