@@ -12,20 +12,14 @@ from typing import Any
 
 import pytest
 
+from probe_fakes import energy_figures, figures_of, watched_worker
 from rldyno.probe import perf
 from rldyno.probe.hardware import NO_GPU_USED, Hardware
 from rldyno.probe.perf import TYPE_SOFTWARE, Counters, why_not
 from rldyno.probe.rapl import RaplReader
-from rldyno.probe.summary import (
-    Counted,
-    Idle,
-    cpu_figures,
-    energy_figures,
-    machine_figures,
-    oversubscription_warning,
-    training_span,
-)
-from rldyno.probe.track import EVER, Meter, Span, Track
+from rldyno.probe.readings import Counted, Idle, training_span
+from rldyno.probe.summary import oversubscription_warning
+from rldyno.probe.track import Meter, Span, Track
 from rldyno.probe.tree import TaskUsage
 
 SECOND = 1_000_000_000
@@ -235,23 +229,12 @@ def test_a_meter_between_its_readings() -> None:
 # --- the outcome's figures ---
 
 
-def probe(**changes: Any) -> Any:
-    names = ("threads_busy", "threads_runnable", "machine_cpu_percent", "machine_memory_percent")
-    fields = {
-        "peak_threads": 5,
-        "tasks": TaskUsage(0, 50, 20),
-        "tracks": {name: Track() for name in names},
-        "tree": SimpleNamespace(reasons={}),
-    }
-    return SimpleNamespace(**(fields | changes))
-
-
 def test_the_larger_account_of_context_switches_counts() -> None:
     usage: Any = SimpleNamespace(ru_nvcsw=100, ru_nivcsw=10)
-    waited_for = cpu_figures(probe(), usage, Counted(), 1, EVER)
+    waited_for = figures_of(watched_worker(), usage=usage)["cpu"]
     assert waited_for["context_switches"] == 110
     assert waited_for["context_switches_involuntary"] == 10
-    stray = cpu_figures(probe(tasks=TaskUsage(0, 5000, 20)), usage, Counted(), 1, EVER)
+    stray = figures_of(watched_worker(tasks=TaskUsage(0, 5000, 20)), usage=usage)["cpu"]
     assert (stray["context_switches_voluntary"], stray["context_switches_involuntary"]) == (4980, 20)
 
 
@@ -259,41 +242,43 @@ def test_counters_and_their_ratio() -> None:
     counted = Counted(
         {"instructions": 300, "cycles": 200, "cache_misses": None}, {"cache_misses": "none"}, False
     )
-    figures = cpu_figures(probe(), None, counted, 1, EVER)
+    figures = figures_of(watched_worker(), counted=counted)["cpu"]
     assert (figures["instructions_per_cycle"], figures["kernel_counted"]) == (1.5, False)
     assert figures["reasons"]["cache_misses"] == "none"
     halved = Counted({"instructions": None, "cycles": 200}, {"instructions": "no room"})
-    assert cpu_figures(probe(), None, halved, 1, EVER)["reasons"]["instructions_per_cycle"] == "no room"
+    assert (
+        figures_of(watched_worker(), counted=halved)["cpu"]["reasons"]["instructions_per_cycle"] == "no room"
+    )
 
 
 def test_every_missing_figure_has_a_reason() -> None:
-    empty = probe(tasks=TaskUsage(), peak_threads=0, tree=SimpleNamespace(reasons={}))
-    for block in (cpu_figures(empty, None, Counted(), 1, EVER), machine_figures(empty, None, EVER)):
+    empty = watched_worker(tasks=TaskUsage(), peak_threads=0, tree=SimpleNamespace(reasons={}))
+    for block in figures_of(empty).values():
         assert {name for name, value in block.items() if value is None} == set(block["reasons"])
         assert all(block["reasons"].values())
 
 
 def test_oversubscription_is_half_a_thread_too_many_in_a_tenth_of_the_time() -> None:
-    watched = probe()
+    watched = watched_worker()
     for second in range(20):
         watched.tracks["threads_runnable"].add(second * SECOND, 4.0 if second in (10, 11) else 1.4)
-    crowded = cpu_figures(watched, None, Counted(), 1, EVER)
+    crowded = figures_of(watched)["cpu"]
     assert crowded["oversubscribed_share"] == 0.1
     warning = oversubscription_warning(crowded, 1)
     assert warning is not None
     assert warning.startswith(
         "oversubscribed: 1.7 threads wanted to run on 1 core on average, too many in 10%"
     )
-    assert oversubscription_warning(cpu_figures(watched, None, Counted(), 4, EVER), 4) is None
+    assert oversubscription_warning(figures_of(watched, cores=4)["cpu"], 4) is None
     later = Span(11 * SECOND, 20 * SECOND)
-    assert oversubscription_warning(cpu_figures(watched, None, Counted(), 1, later), 1) is None
+    assert oversubscription_warning(figures_of(watched, later)["cpu"], 1) is None
 
 
 def test_machine_wide_means_stand_beside_the_idle_machine() -> None:
-    watched = probe()
+    watched = watched_worker()
     watched.tracks["machine_cpu_percent"].add(SECOND, 60.0)
     watched.tracks["machine_memory_percent"].add(SECOND, 30.0)
-    block = machine_figures(watched, Idle(1.5, None, 22.0), EVER)
+    block = figures_of(watched, idle=Idle(1.5, None, 22.0))["machine"]
     assert block == {
         "cpu_percent": 60.0,
         "memory_percent": 30.0,
@@ -305,9 +290,9 @@ def test_machine_wide_means_stand_beside_the_idle_machine() -> None:
 
 def test_readings_of_the_start_and_of_the_end_are_not_of_the_training() -> None:
     """A reading of the CPU speaks of the second before it."""
-    watched = probe()
+    watched = watched_worker()
     for second in range(10):
         watched.tracks["machine_cpu_percent"].add(second * SECOND, 90.0 if 4 <= second <= 8 else 5.0)
     result = {"train_start_ns": 3 * SECOND, "train_ns": 5 * SECOND + SECOND // 2}
-    assert machine_figures(watched, None, training_span(result))["cpu_percent"] == 90.0
-    assert machine_figures(watched, None, training_span(None))["cpu_percent"] == 47.5
+    assert figures_of(watched, training_span(result))["machine"]["cpu_percent"] == 90.0
+    assert figures_of(watched, training_span(None))["machine"]["cpu_percent"] == 47.5

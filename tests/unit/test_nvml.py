@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from fake_nvml import GIB, FakeGpu, FakeNvml
+from probe_fakes import energy_figures
 from rldyno.probe import nvml
-from rldyno.probe.gpus import COLUMNS, GpuReader, open_gpus
+from rldyno.probe.gpus import GpuReader, gpu_metrics, open_gpus
 from rldyno.probe.hardware import Hardware
 from rldyno.probe.nvml import HARMLESS, throttle_words, visible_devices
-from rldyno.probe.summary import energy_figures, gpu_figures, gpu_warnings, training_span
+from rldyno.probe.readings import training_span
+from rldyno.probe.summary import gpu_figures, gpu_warnings
 from rldyno.probe.track import EVER, Span
 
 SECOND = 1_000_000_000
@@ -194,7 +196,7 @@ def test_a_driver_that_is_lost_in_mid_trial() -> None:
     nvml.broken = {"*": "GPU is lost"}
     for second in (2, 3, 4):
         row = hardware.read(second * SECOND, [1], slow=True)
-        assert all(row[column] is None for column in COLUMNS)
+        assert all(row[metric.name] is None for metric in gpu_metrics())
         assert row["energy_joules"] is None
     hardware.finish(5 * SECOND)
     hardware.close()
@@ -405,8 +407,8 @@ def test_the_self_check_shows_everything_and_why_not(
     nvml.main()
     shown = capsys.readouterr().out
     assert "GPU 0: Fake 9000" in shown
-    for name in (*nvml.FAST, *nvml.SLOW):
-        assert f"  {name} " in shown
+    for call in nvml.CALLS:
+        assert f"  {call.name} " in shown
     assert "power_w            not readable: NVML: Not Supported" in shown
     assert "memory reserved    not readable: NVML: Function Not Found" in shown
     assert "0x4 = ['power limit']" in shown

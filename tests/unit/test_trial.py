@@ -54,6 +54,7 @@ def measured(**changes: Any) -> Measured:
         tasks=TaskUsage(),
         tracks=defaultdict(Track),
         tree=SimpleNamespace(reasons={}),
+        why=lambda metric: "no reading",
     )
     fields: dict[str, Any] = {
         "wall_ns": 2_000_000_000,

@@ -54,12 +54,14 @@ def machine_facts() -> dict[str, Any]:
 
 def _counter_reasons() -> dict[str, str | None]:
     """Why the probe will find no CPU energy and no hardware counters; None where it will."""
-    from rldyno.probe import perf, rapl
+    from rldyno.probe import perf
+    from rldyno.probe.energy_metrics import CPU_ENERGY
+    from rldyno.probe.rapl import RaplReader
 
     counters = perf.Counters(os.getpid())
     counters.close()
     return {
-        "cpu_energy_reason": rapl.RaplReader().reasons.get(rapl.COLUMN),
+        "cpu_energy_reason": RaplReader().reasons.get(CPU_ENERGY),
         "counters_reason": counters.reasons.get("instructions"),
     }
 

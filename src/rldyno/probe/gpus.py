@@ -1,44 +1,20 @@
-"""The GPUs of a trial as columns of its samples, and as one block of its outcome."""
+"""Reads the GPUs of a trial for its samples."""
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from rldyno.probe.nvml import FAST, HARMLESS, SLOW, Device, start_nvml, throttle_words, visible_devices
-from rldyno.probe.readers import Value
-from rldyno.probe.track import Span, Track
+from rldyno.probe.energy_metrics import GPU_ENERGY
+from rldyno.probe.gpu_metrics import OWN_MEMORY, THROTTLE, GpuMetric
+from rldyno.probe.metric import Value
+from rldyno.probe.metrics import METRICS
+from rldyno.probe.nvml import CALLS, Call, Device, start_nvml, throttle_words, visible_devices
+from rldyno.probe.track import Track
 
-ENERGY = "gpu_energy_joules"
 PROCESSES, WHOLE_DEVICE = "processes", "device"
 
-# Column → the call behind it, what its answer is worth, and how several GPUs make one figure.
-_Column = tuple[str, Callable[[Any], Value], Callable[[Sequence[Any]], Any]]
-
-
-def _same(answer: Any) -> Value:
-    value: Value = answer
-    return value
-
-
-def _either(masks: Sequence[int]) -> int:
-    united = 0
-    for mask in masks:
-        united |= mask
-    return united
-
-
-COLUMNS: dict[str, _Column] = {
-    "gpu_percent": ("percent", _same, statistics.fmean),
-    "gpu_power_w": ("power_w", _same, sum),
-    "gpu_memory_used_bytes": ("memory", lambda answer: answer[0], sum),
-    "gpu_memory_reserved_bytes": ("memory", lambda answer: answer[1], sum),
-    "gpu_sm_clock_mhz": ("sm_clock_mhz", _same, min),
-    "gpu_memory_clock_mhz": ("memory_clock_mhz", _same, min),
-    "gpu_throttle": ("throttle", _same, _either),
-}
 _GROWN_BYTES = 2**20
 """Device memory beyond this above the level before the trial is taken for the trial's."""
 _COST_LIMIT = 50
@@ -49,15 +25,22 @@ _STANDS_STILL = "NVML: the energy counter did not move during the trial"
 class GpuReader:
     """Reads the trial's GPUs. Opened before the worker is spawned: energy and memory count from there."""
 
-    def __init__(self, nvml: Any, devices: Sequence[Device]) -> None:
-        self.devices = [_Watched(device) for device in devices]
+    def __init__(
+        self, nvml: Any, devices: Sequence[Device], metrics: Sequence[GpuMetric] | None = None
+    ) -> None:
+        self.metrics = {metric.name: metric for metric in (gpu_metrics() if metrics is None else metrics)}
+        self._direct = [metric for metric in self.metrics.values() if metric.call is not None]
+        calls = all_calls(self.metrics.values())
+        self._fast = [call.name for call in calls if call.every_sample]
+        self._slow = [call.name for call in calls if not call.every_sample]
+        self.devices = [WatchedGpu(device, self._direct) for device in devices]
         self.reasons: dict[str, str] = {}
         self.memory_source: str | None = None
         """Whose memory `gpu_memory_bytes` is: the trial's processes', or all that the device gained."""
-        self.tracks = {name: Track() for name in (*COLUMNS, "gpu_memory_bytes")}
+        self.tracks = {name: Track() for name in self.metrics}
         self.throttled: dict[str, Track] = {}
         self._nvml = nvml
-        self._fast_interval_ns = _COST_LIMIT * _fast_cost_ns(devices)
+        self._fast_interval_ns = _COST_LIMIT * _cost_ns(devices, self._fast)
         self._next_fast = 0
 
     def read(self, time_ns: int, pids: Sequence[int], slow: bool) -> dict[str, Value]:
@@ -66,20 +49,23 @@ class GpuReader:
             return {}
         self._next_fast = time_ns + self._fast_interval_ns
         for watched in self.devices:
-            watched.take((*FAST, *SLOW) if slow else FAST, time_ns)
-        row = {column: self._together(column) for column in COLUMNS}
-        row["gpu_memory_bytes"] = self._own_memory(pids, slow)
+            watched.take([*self._fast, *self._slow] if slow else self._fast, time_ns)
+        row = {metric.name: self._together(metric) for metric in self._direct}
+        row[OWN_MEMORY.name] = self._own_memory(pids, slow)
         for column, value in row.items():
             self.tracks[column].add(time_ns, value)
-        _note(self.throttled, row["gpu_throttle"], time_ns)
+        _note(self.throttled, row[THROTTLE.name], time_ns)
         if slow:
-            row[ENERGY] = self.joules()
+            row[GPU_ENERGY] = self.joules()
         return row
 
-    def _together(self, column: str) -> Value:
-        """One figure of all GPUs; None if one of them did not answer, for the rest would not be the whole."""
-        values = [watched.figure(column) for watched in self.devices]
-        return None if None in values else COLUMNS[column][2](values)
+    def _together(self, metric: GpuMetric) -> Value:
+        """One value of all GPUs; None if one of them did not answer: the rest would not be the whole."""
+        values = [watched.value(metric) for watched in self.devices]
+        if None in values:
+            return None
+        value: Value = metric.together(values)
+        return value
 
     def _own_memory(self, pids: Sequence[int], slow: bool) -> int | None:
         """By process where NVML lists the trial's; else what the devices gained since before the trial.
@@ -91,7 +77,7 @@ class GpuReader:
             if None not in held and any(watched.lists(pids) for watched in self.devices):
                 if self.memory_source != PROCESSES:
                     self.memory_source = PROCESSES
-                    self.tracks["gpu_memory_bytes"] = Track()
+                    self.tracks[OWN_MEMORY.name] = Track()
                 return sum(amount for amount in held if amount is not None)
         if self.memory_source == PROCESSES:
             return None
@@ -119,25 +105,35 @@ class GpuReader:
             self.reasons.setdefault("shutdown", f"NVML: {error}")
 
 
-def _fast_cost_ns(devices: Sequence[Device]) -> int:
-    """What the frequent calls take at best of three."""
+def gpu_metrics() -> list[GpuMetric]:
+    return [metric for metric in METRICS if isinstance(metric, GpuMetric)]
+
+
+def all_calls(metrics: Iterable[GpuMetric]) -> list[Call]:
+    """NVML's calls for these metrics, each once, and those that energy and own memory need."""
+    return list(dict.fromkeys((*CALLS, *(metric.call for metric in metrics if metric.call is not None))))
+
+
+def _cost_ns(devices: Sequence[Device], calls: Sequence[str]) -> int:
+    """Time that these calls take at best of three."""
     costs = []
     for _ in range(3):
         begin = time.monotonic_ns()
         for device in devices:
-            for name in FAST:
+            for name in calls:
                 device.get(name)
         costs.append(time.monotonic_ns() - begin)
     return min(costs)
 
 
-class _Watched:
-    """One GPU with its latest answers and all that was seen of it."""
+class WatchedGpu:
+    """One GPU with its latest answers and all its readings."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, metrics: Sequence[GpuMetric]) -> None:
         self.device = device
-        self.tracks: dict[str, Track] = {name: Track() for name in COLUMNS}
+        self.tracks: dict[str, Track] = {metric.name: Track() for metric in metrics}
         self.throttled: dict[str, Track] = {}
+        self._metrics = metrics
         self._answers: dict[str, Any] = {}
         memory, counter = device.get("memory"), device.get("energy_mj")
         self._used_before = None if memory is None else int(memory[0])
@@ -145,9 +141,9 @@ class _Watched:
         self._counter: int | None = counter
         self._power: tuple[int, float] | None = None
         self.joules: float | None = 0.0
-        """Since it was opened; None while, and once, that cannot be told."""
+        """Since it was opened; None while that is unknown."""
         self.no_energy: str | None = None
-        """Why it never will be."""
+        """Why it stays unknown."""
         if counter is None and device.get("power_w") is None:
             self.joules, self.no_energy = None, device.reasons["energy_mj"]
 
@@ -157,9 +153,9 @@ class _Watched:
 
     def take(self, names: Sequence[str], time_ns: int) -> None:
         self._answers = {name: self.device.get(name, time_ns) for name in names}
-        for column, (name, _, _) in COLUMNS.items():
-            if name in self._answers:
-                self.tracks[column].add(time_ns, self.figure(column))
+        for metric in self._metrics:
+            if metric.call is not None and metric.call.name in self._answers:
+                self.tracks[metric.name].add(time_ns, self.value(metric))
         _note(self.throttled, self._answers.get("throttle"), time_ns)
         self._add_energy(time_ns)
 
@@ -168,10 +164,9 @@ class _Watched:
         self._answers = {name: self.device.get(name, time_ns) for name in ("energy_mj", "power_w")}
         self._add_energy(time_ns)
 
-    def figure(self, column: str) -> Value:
-        name, worth, _ = COLUMNS[column]
-        answer = self._answers.get(name)
-        return None if answer is None else worth(answer)
+    def value(self, metric: GpuMetric) -> Value:
+        answer = None if metric.call is None else self._answers.get(metric.call.name)
+        return None if answer is None else metric.pick(answer)
 
     def _add_energy(self, time_ns: int) -> None:
         """The counter's rise, or where there is none the integral of power over time."""
@@ -191,7 +186,7 @@ class _Watched:
         self._power = time_ns, power
 
     def _add_counter(self, counter: int | None, time_ns: int) -> None:
-        """A reading that failed is made up for by the next one: the counter went on meanwhile."""
+        """A reading that failed loses nothing: the counter goes on meanwhile."""
         self.joules = None
         if counter is None or self._counter_before is None or self._counter is None:
             return
@@ -202,7 +197,7 @@ class _Watched:
         self.joules = (counter - self._counter_before) / 1e3
 
     def why_no_energy(self) -> str | None:
-        """None if there is a figure. A counter that never moved is none: every GPU draws power."""
+        """None if there is a value. A counter that never moved is broken: every GPU draws power."""
         if self.no_energy or self.joules is None:
             return self.no_energy or self.device.reasons.get("energy_mj") or "NVML: no answer"
         return None if self.joules else _STANDS_STILL
@@ -240,7 +235,8 @@ def open_gpus(
         return None, reason
     try:
         found = visible_devices(nvml, variables)[:count]
-        devices = [Device(nvml, handle, index) for index, handle in found]
+        calls = all_calls(gpu_metrics())
+        devices = [Device(nvml, handle, index, calls) for index, handle in found]
     except nvml.NVMLError as error:
         nvml.nvmlShutdown()
         return None, f"NVML: {error}"
@@ -248,13 +244,3 @@ def open_gpus(
         nvml.nvmlShutdown()
         return None, f"no GPU is visible (CUDA_VISIBLE_DEVICES={variables.get('CUDA_VISIBLE_DEVICES', '')!r})"
     return GpuReader(nvml, devices), None
-
-
-def slowed(throttled: Mapping[str, Track], readings: Track, span: Span) -> dict[str, float]:
-    """Reason of a slow-down → share of the readings that had it."""
-    harmless = set(throttle_words(HARMLESS))
-    total = readings.count(span)
-    shares = {
-        word: track.count(span) / total for word, track in throttled.items() if word not in harmless and total
-    }
-    return {word: share for word, share in shares.items() if share > 0}

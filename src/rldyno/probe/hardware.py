@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
-from rldyno.probe import gpus, rapl
+from rldyno.probe.energy_metrics import CPU_ENERGY, ENERGY, GPU_ENERGY
 from rldyno.probe.gpus import GpuReader, open_gpus
-from rldyno.probe.rapl import RaplReader
-from rldyno.probe.readers import Reader, Value
+from rldyno.probe.metric import Value
+from rldyno.probe.rapl import STANDS_STILL, RaplReader
 from rldyno.probe.track import Meter
 
-ENERGY = "energy_joules"
 NO_GPU_USED = "the trial runs on the CPU"
+
+
+class Reader(Protocol):
+    """Reads some of the columns `gpu_*` and `*_energy_joules`."""
+
+    reasons: dict[str, str]
+    """Column → why it is not measured, or since when no longer."""
+
+    def read(self, time_ns: int, pids: Sequence[int], slow: bool) -> dict[str, Value]:
+        """Column → value, `time_ns` after the spawn, for these processes.
+
+        Called once per sample; with `slow`, once a second, also for expensive and cumulative values.
+        """
+        ...
+
+    def close(self) -> None: ...
 
 
 class Hardware:
@@ -20,7 +36,7 @@ class Hardware:
     def __init__(self, cpu: Reader, gpu: GpuReader | None, no_gpu: str | None) -> None:
         self.cpu, self.gpu, self.no_gpu = cpu, gpu, no_gpu
         """`no_gpu`: why there is no reader of GPUs."""
-        self.parts = [rapl.COLUMN] if no_gpu == NO_GPU_USED else [rapl.COLUMN, gpus.ENERGY]
+        self.parts = [CPU_ENERGY] if no_gpu == NO_GPU_USED else [CPU_ENERGY, GPU_ENERGY]
         """What the energy of this trial is the sum of."""
         self.meters = {name: Meter() for name in (*self.parts, ENERGY)}
         self._readers: list[Reader] = [cpu] if gpu is None else [cpu, gpu]
@@ -28,7 +44,7 @@ class Hardware:
     @property
     def idle(self) -> bool:
         """Nothing here can be read."""
-        return self.gpu is None and rapl.COLUMN in self.cpu.reasons
+        return self.gpu is None and CPU_ENERGY in self.cpu.reasons
 
     def read(self, time_ns: int, pids: Sequence[int], slow: bool) -> dict[str, Value]:
         row: dict[str, Value] = {}
@@ -42,7 +58,7 @@ class Hardware:
         """The worker has ended: the last reading of the energy, and of nothing else."""
         row = self.cpu.read(time_ns, [], slow=True)
         if self.gpu is not None:
-            row[gpus.ENERGY] = self.gpu.last_joules(time_ns)
+            row[GPU_ENERGY] = self.gpu.last_joules(time_ns)
         self._meter(time_ns, row)
 
     def _meter(self, time_ns: int, row: Mapping[str, Value]) -> float | None:
@@ -58,17 +74,17 @@ class Hardware:
 
     def reason(self, column: str) -> str | None:
         """Why a column of energy is empty."""
-        if column == rapl.COLUMN:
-            still = rapl.STANDS_STILL if self.meters[column].last == 0 else None
+        if column == CPU_ENERGY:
+            still = STANDS_STILL if self.meters[column].last == 0 else None
             return self.cpu.reasons.get(column) or still
-        if column == gpus.ENERGY:
+        if column == GPU_ENERGY:
             return self.no_gpu or self._gpu_reason()
         missing = [why for part in self.parts if (why := self.reason(part))]
         return "; ".join(dict.fromkeys(missing)) or None
 
     def _gpu_reason(self) -> str | None:
-        said = (watched.why_no_energy() for watched in (self.gpu.devices if self.gpu else ()))
-        return next((why for why in said if why), None)
+        reasons = (watched.why_no_energy() for watched in (self.gpu.devices if self.gpu else ()))
+        return next((reason for reason in reasons if reason), None)
 
     def close(self) -> None:
         for reader in self._readers:

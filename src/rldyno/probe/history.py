@@ -27,9 +27,9 @@ class History:
                 self._every *= 2
         self._seen += 1
 
-    def add_uss(self, time_ns: int, uss_bytes: int | None) -> None:
+    def add_uss(self, time_ns: int, uss_bytes: float | None) -> None:
         if uss_bytes is not None:
-            self.uss.append((time_ns, uss_bytes))
+            self.uss.append((time_ns, int(uss_bytes)))
 
     def nearest(self, time_ns: int) -> int | None:
         """The sample nearest to a time; None if none was taken within a tenth of a second of it."""

@@ -6,13 +6,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-FAST = ("percent", "power_w", "memory")
-"""Read with every sample; memory: (used, reserved for the driver) in bytes, of the whole device."""
-SLOW = ("energy_mj", "sm_clock_mhz", "memory_clock_mhz", "throttle", "processes")
-"""Read once a second; processes: pid → bytes, None where NVML does not say how much."""
+
+class Call(NamedTuple):
+    """A question to NVML about one GPU."""
+
+    name: str
+    ask: Callable[[Device], Any]
+    every_sample: bool = False
+    """Else once a second."""
+
+
+PERCENT = Call("percent", lambda gpu: int(gpu.nvml.nvmlDeviceGetUtilizationRates(gpu.handle).gpu), True)
+POWER = Call("power_w", lambda gpu: gpu.nvml.nvmlDeviceGetPowerUsage(gpu.handle) / 1e3, True)
+MEMORY = Call("memory", lambda gpu: gpu.memory(), True)
+"""(used, reserved for the driver) in bytes, of the whole device."""
+ENERGY = Call("energy_mj", lambda gpu: int(gpu.nvml.nvmlDeviceGetTotalEnergyConsumption(gpu.handle)))
+SM_CLOCK = Call("sm_clock_mhz", lambda gpu: gpu.clock_mhz(gpu.nvml.NVML_CLOCK_SM))
+MEMORY_CLOCK = Call("memory_clock_mhz", lambda gpu: gpu.clock_mhz(gpu.nvml.NVML_CLOCK_MEM))
+THROTTLE = Call("throttle", lambda gpu: gpu.throttle_mask())
+PROCESSES = Call("processes", lambda gpu: gpu.processes())
+"""pid → bytes, None where NVML does not say how much."""
+CALLS = (PERCENT, POWER, MEMORY, ENERGY, SM_CLOCK, MEMORY_CLOCK, THROTTLE, PROCESSES)
 
 # Bits of the clocks-event mask. The first three are not slow-downs: nothing to do, or clocks set by a person.
 THROTTLE_WORDS = {
@@ -35,45 +52,34 @@ _LOST_AFTER = 3
 
 
 class Device:
-    def __init__(self, nvml: Any, handle: Any, index: int) -> None:
+    def __init__(self, nvml: Any, handle: Any, index: int, calls: Sequence[Call] = CALLS) -> None:
+        self.nvml: Any = nvml
+        self.handle: Any = handle
         self.index = index
         self.reasons: dict[str, str] = {}
         """Name of a call → why it does not answer."""
-        self._nvml = nvml
         self._failures: dict[str, int] = {}
         self._silence: list[str] = []
-        """What calls of any kind have said since the last one that was answered, the first few."""
-        self._calls: dict[str, Callable[[], Any]] = {
-            "percent": lambda: int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
-            "power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
-            "memory": lambda: self._memory(handle),
-            "energy_mj": lambda: int(nvml.nvmlDeviceGetTotalEnergyConsumption(handle)),
-            "sm_clock_mhz": lambda: int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
-            "memory_clock_mhz": lambda: int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)),
-            "throttle": lambda: self._throttle(handle),
-            "processes": lambda: {
-                process.pid: process.usedGpuMemory
-                for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)
-            },
-        }
-        # pynvml's word for a driver that lacks a call is no NVMLError.
+        """Errors of calls of any kind since the last one that was answered, the first few."""
+        self._calls = {call.name: call.ask for call in calls}
+        # pynvml's error for a driver that lacks a call is not an NVMLError.
         self._errors = (nvml.NVMLError, nvml.NVMLLibraryMismatchError)
         self._second_version = self._new_name = True
         self.name = self._text(lambda: nvml.nvmlDeviceGetName(handle))
         self.uuid = self._text(lambda: nvml.nvmlDeviceGetUUID(handle))
-        for name in (*FAST, *SLOW):
-            if self.get(name) is None:
-                self.reasons.setdefault(name, "NVML: no answer")
-                self._calls.pop(name, None)
+        for call in calls:
+            if self.get(call.name) is None:
+                self.reasons.setdefault(call.name, "NVML: no answer")
+                self._calls.pop(call.name, None)
         self._silence.clear()
 
     def get(self, name: str, time_ns: int | None = None) -> Any:
         """The answer of a call, None if there is none. `time_ns` into the trial; without it, before it."""
-        call = self._calls.get(name)
-        if call is None:
+        ask = self._calls.get(name)
+        if ask is None:
             return None
         try:
-            answer = call()
+            answer = ask(self)
         except self._errors as error:
             when = "" if time_ns is None else f", {time_ns / 1e9:.1f} s into the trial"
             self.reasons.setdefault(name, f"NVML: {error}{when}")
@@ -93,30 +99,37 @@ class Device:
         """Why the GPU no longer answers at all; None while it does."""
         return self._silence[0] if len(self._silence) >= _LOST_AFTER else None
 
-    def _memory(self, handle: Any) -> tuple[int, int | None]:
-        """The second version of the call tells what the driver reserves for itself from what is used."""
+    def memory(self) -> tuple[int, int | None]:
+        """(used, reserved). Only the second version of the call separates what the driver reserves."""
         if self._second_version:
             try:
-                info = self._nvml.nvmlDeviceGetMemoryInfo(handle, version=self._nvml.nvmlMemory_v2)
+                info = self.nvml.nvmlDeviceGetMemoryInfo(self.handle, version=self.nvml.nvmlMemory_v2)
                 return int(info.used), int(info.reserved)
-            except self._nvml.NVMLError as error:
+            except self.nvml.NVMLError as error:
                 self._second_version = False
                 self.reasons["memory_reserved"] = f"NVML: {error}"
-        return int(self._nvml.nvmlDeviceGetMemoryInfo(handle).used), None
+        return int(self.nvml.nvmlDeviceGetMemoryInfo(self.handle).used), None
 
-    def _throttle(self, handle: Any) -> int:
+    def clock_mhz(self, kind: int) -> int:
+        return int(self.nvml.nvmlDeviceGetClockInfo(self.handle, kind))
+
+    def processes(self) -> dict[int, int | None]:
+        found = self.nvml.nvmlDeviceGetComputeRunningProcesses(self.handle)
+        return {process.pid: process.usedGpuMemory for process in found}
+
+    def throttle_mask(self) -> int:
         """The call was renamed; older drivers know its first name only."""
         if self._new_name:
             try:
-                return int(self._nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
-            except self._nvml.NVMLError_FunctionNotFound:
+                return int(self.nvml.nvmlDeviceGetCurrentClocksEventReasons(self.handle))
+            except self.nvml.NVMLError_FunctionNotFound:
                 self._new_name = False
-        return int(self._nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+        return int(self.nvml.nvmlDeviceGetCurrentClocksThrottleReasons(self.handle))
 
     def _text(self, call: Callable[[], Any]) -> str | None:
         try:
             found = call()
-        except self._nvml.NVMLError:
+        except self.nvml.NVMLError:
             return None
         return found.decode() if isinstance(found, bytes) else str(found)
 
@@ -130,7 +143,7 @@ def throttle_words(mask: int) -> list[str]:
 def visible_devices(nvml: Any, variables: Mapping[str, str]) -> list[tuple[int, Any]]:
     """(number among all, handle) of the GPUs that a process with these variables can use, in its order.
 
-    Numbers count along the bus, as workers are told to do too. As in CUDA, the list ends at the first entry
+    Numbers count along the bus, as they do for workers. As in CUDA, the list ends at the first entry
     that is no GPU.
     """
     handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
@@ -185,7 +198,7 @@ def main() -> None:
     for index, handle in visible_devices(nvml, os.environ):
         device = Device(nvml, handle, index)
         print(f"GPU {index}: {device.name}")
-        for name in (*FAST, *SLOW):
+        for name in (call.name for call in CALLS):
             begin = time.perf_counter_ns()
             value = device.get(name)
             took_us = (time.perf_counter_ns() - begin) / 1e3

@@ -9,29 +9,25 @@ import time
 from typing import IO, TYPE_CHECKING, Any
 
 from rldyno.probe.history import History
-from rldyno.probe.readers import Value
+from rldyno.probe.metric import Metric, Moment, UnreadableError, Value
+from rldyno.probe.metrics import METRICS, sample_columns
+from rldyno.probe.process_metrics import USS
 from rldyno.probe.track import Track
 from rldyno.probe.tree import CpuTimes, Machine, TaskUsage, Tree, TreeUsage
-from rldyno_rig.schema import SAMPLE_COLUMNS
 
 if TYPE_CHECKING:
     from rldyno.probe.hardware import Hardware
 
 _SLOW_NS = 1_000_000_000
-"""New children, threads, peak, machine load: at 1 Hz. Ticks of 10 ms make faster load figures coarse."""
+"""New children, threads, peak, machine load: at 1 Hz. Ticks of 10 ms make faster load figures inexact."""
 FIRST_SLOW_NS = 250_000_000
-"""Oftener at first, after 0.25, 0.5 and 1 s: short trials would end without any."""
+"""More often at first, after 0.25, 0.5 and 1 s: short trials would end without any."""
 _RARE_NS = 2_000_000_000
-"""USS makes the kernel walk the worker's page tables: every 2 s, less often where it would take more than
-1/1000 of a core."""
+"""Expensive readings, such as USS, for which the kernel walks the worker's page tables: every 2 s, less often
+where they would take more than 1/1000 of a core."""
 _RARE_COST = 1000
 
-# Most samples hold these figures only: written from a template, they cost a third less.
-_QUICK = ("time_ns", *TreeUsage._fields)
-_TEMPLATE = ",".join("%d" if column in _QUICK else "" for column in SAMPLE_COLUMNS) + "\n"
-_ORDER = operator.itemgetter(*(_QUICK.index(column) for column in SAMPLE_COLUMNS if column in _QUICK))
-
-_TRACKED = ("threads_busy", "threads_runnable", "machine_cpu_percent", "machine_memory_percent")
+_EVERY_SAMPLE = ("time_ns", *TreeUsage._fields)
 
 
 def open_tree(pid: int) -> Tree:
@@ -80,16 +76,28 @@ class Probe:
         self.memory = History()
         self.tasks = TaskUsage()
         """The latest reading of the threads."""
-        self.tracks = {name: Track() for name in _TRACKED}
+        self.tracks = {metric.name: Track() for metric in METRICS if metric.read and metric.figures}
+        self._metrics = {metric.name: metric for metric in METRICS}
+        self._quick = [metric for metric in METRICS if metric.read and metric.rate == "sample"]
+        self._slow = [metric for metric in METRICS if metric.read and metric.rate == "second"]
+        self._rare = {metric.name: 0 for metric in METRICS if metric.read and metric.rate == "rare"}
+        """Metric → when it is read next."""
+        self._reasons: dict[str, str] = {}
+        self._columns = sample_columns()
+        # Most samples hold only what the tree shows: written from a template, they cost a third less.
+        tree_only = [column for column in self._columns if column in _EVERY_SAMPLE]
+        self._template = ",".join("%d" if name in tree_only else "" for name in self._columns) + "\n"
+        self._order = operator.itemgetter(*(_EVERY_SAMPLE.index(column) for column in tree_only))
         self.tree = tree or open_tree(pid)
         self._machine = machine or open_machine()
         self._hardware = None if hardware is None or hardware.idle else hardware
         self._output = output
         self._spawn_ns = spawn_ns
         self._pending: list[tuple[int, Any, dict[str, Value] | None]] = []
-        self._next_slow = self._next_rare = 0
+        self._next_slow = 0
         self._cpu_times: CpuTimes | None = None
-        output.write(",".join(SAMPLE_COLUMNS) + "\n")
+        self._moment = Moment(0, self.tree, self.tasks, self._machine, None)
+        output.write(",".join(self._columns) + "\n")
 
     def sample(self) -> bool:
         """Take one sample; False when nothing of the tree is left."""
@@ -101,7 +109,10 @@ class Probe:
             taken = self.tree.take()
         except ProcessLookupError:
             return False
-        more = self._slow_figures(now) if slow else None
+        more = self._slow_values(now) if slow else None
+        if self._quick:
+            moment = self._moment._replace(time_ns=now - self._spawn_ns)
+            more = (more or {}) | {metric.name: self._read(metric, moment) for metric in self._quick}
         if self._hardware is not None:
             more = (more or {}) | self._hardware.read(now - self._spawn_ns, self.tree.pids(), slow)
         self._pending.append((now - self._spawn_ns, taken, more))
@@ -110,25 +121,39 @@ class Probe:
             self.write()
         return True
 
-    def _slow_figures(self, now: int) -> dict[str, Value]:
+    def _slow_values(self, now: int) -> dict[str, Value]:
         self.peak_rss_bytes = max(self.peak_rss_bytes, self.tree.peak_rss_bytes() or 0)
         before, self._cpu_times = self._cpu_times, self._machine.cpu_times()
         self.tasks = self.tree.tasks(now)
-        figures: dict[str, Value] = {
-            **self.tasks._asdict(),
-            "machine_cpu_percent": None if before is None else busy_percent(before, self._cpu_times),
-            "machine_memory_percent": self._machine.memory_percent(),
-        }
-        for name, track in self.tracks.items():
-            track.add(now - self._spawn_ns, figures[name])
-        if now >= self._next_rare:
-            begin = time.thread_time_ns()
-            figures["uss_bytes"] = uss = self.tree.uss_bytes()
-            cost = time.thread_time_ns() - begin
-            self.memory.add_uss(now - self._spawn_ns, uss)
-            if uss is not None:  # a process has none to show while it becomes another program
-                self._next_rare = now + max(_RARE_NS, _RARE_COST * cost)
-        return figures
+        percent = None if before is None else busy_percent(before, self._cpu_times)
+        moment = Moment(now - self._spawn_ns, self.tree, self.tasks, self._machine, percent)
+        self._moment = moment
+        values = {metric.name: self._read(metric, moment) for metric in self._slow}
+        for name, due in self._rare.items():
+            if now >= due:
+                begin = time.thread_time_ns()
+                values[name] = value = self._read(self._metrics[name], moment)
+                cost = time.thread_time_ns() - begin
+                if value is not None:  # a process shows nothing while it becomes another program
+                    self._rare[name] = now + max(_RARE_NS, _RARE_COST * cost)
+        self.memory.add_uss(moment.time_ns, values.get(USS))
+        return values
+
+    def _read(self, metric: Metric[Any], moment: Moment) -> Value:
+        assert metric.read is not None
+        try:
+            value = metric.read(moment)
+        except (UnreadableError, OSError) as error:
+            self._reasons[metric.name] = str(error)
+            return None
+        if metric.name in self.tracks:
+            self.tracks[metric.name].add(moment.time_ns, value)
+        return value
+
+    def why(self, metric: str) -> str:
+        """The reason where a metric has no reading."""
+        known = self._reasons.get(metric) or self.tree.reasons.get(metric)
+        return known or self._metrics[metric].missing
 
     def write(self) -> None:
         """Turn the samples since the last time into rows."""
@@ -139,10 +164,10 @@ class Probe:
             self._remember(time_ns, usage)
             quick = (time_ns, *usage)
             if more is None:
-                self._output.write(_TEMPLATE % _ORDER(quick))
+                self._output.write(self._template % self._order(quick))
             else:
-                row = dict(zip(_QUICK, quick, strict=True)) | more
-                self._output.write(",".join([_text(row.get(column)) for column in SAMPLE_COLUMNS]) + "\n")
+                row = dict(zip(_EVERY_SAMPLE, quick, strict=True)) | more
+                self._output.write(",".join([_text(row.get(column)) for column in self._columns]) + "\n")
         self._pending.clear()
         self._output.flush()
 

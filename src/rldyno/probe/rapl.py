@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rldyno.probe.readers import Value
+from rldyno.probe.energy_metrics import CPU_ENERGY
+from rldyno.probe.metric import Value
 
-COLUMN = "cpu_energy_joules"
 _ZONES = Path("/sys/class/powercap")
 _NOTHING = (
     f"no CPU energy counter ({_ZONES}/intel-rapl:*): the processor has none, or a virtual machine hides it"
@@ -30,26 +30,26 @@ class RaplReader:
         self.reasons: dict[str, str] = {}
         self._packages: list[_Package] = []
         if sys.platform != "linux":
-            self.reasons[COLUMN] = "CPU energy is read on Linux only"
+            self.reasons[CPU_ENERGY] = "CPU energy is read on Linux only"
             return
         try:
             found = [zone for zone in sorted(zones.glob("intel-rapl:*")) if _is_package(zone)]
             self._packages = [_Package(zone) for zone in found]
         except PermissionError:
-            self.reasons[COLUMN] = _DENIED
+            self.reasons[CPU_ENERGY] = _DENIED
         except (OSError, ValueError) as error:
-            self.reasons[COLUMN] = f"the CPU's energy counter cannot be read: {error}"
+            self.reasons[CPU_ENERGY] = f"the CPU's energy counter cannot be read: {error}"
         else:
             if not found:
-                self.reasons[COLUMN] = _NOTHING
+                self.reasons[CPU_ENERGY] = _NOTHING
 
     def read(self, time_ns: int, pids: Sequence[int], slow: bool) -> dict[str, Value]:
         if not slow or self.reasons:
             return {}
         try:
-            return {COLUMN: sum(package.joules() for package in self._packages)}
+            return {CPU_ENERGY: sum(package.joules() for package in self._packages)}
         except (OSError, ValueError) as error:
-            self.reasons[COLUMN] = f"the CPU's energy counter failed after {time_ns / 1e9:.1f} s: {error}"
+            self.reasons[CPU_ENERGY] = f"the CPU's energy counter failed after {time_ns / 1e9:.1f} s: {error}"
             return {}
 
     def close(self) -> None:

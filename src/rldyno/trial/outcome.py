@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from rldyno.errors import Problem
 from rldyno.machine.noise import Surroundings, noise_figures
 from rldyno.probe import summary
+from rldyno.probe.readings import Counted, Idle, TrialReadings, training_span
 from rldyno.records import files as records
 from rldyno.records.files import Json
 from rldyno.trial.memory import leak_warning, memory_figures
@@ -60,8 +61,8 @@ class Measured:
     affinity: Json = field(default_factory=lambda: {"worker": None, "probe": None})
     cores: int = 1
     """Granted to the worker."""
-    counted: summary.Counted = field(default_factory=summary.Counted)
-    idle: summary.Idle | None = None
+    counted: Counted = field(default_factory=Counted)
+    idle: Idle | None = None
 
 
 def signal_name(number: int) -> str:
@@ -158,12 +159,22 @@ def physical_memory_bytes() -> int:
 def _figures(measured: Measured | None, result: Json | None) -> Json:
     if measured is None:
         names = ["wall_s", "cpu_s", "peak_rss_bytes", "baseline_rss_bytes"]
-        names += ["memory", "cpu", "gpu", "energy", "machine", "affinity", "probe", "noise"]
+        names += [*summary.block_names(), "memory", "gpu", "affinity", "probe", "noise"]
         return {**dict.fromkeys(names), "reasons": dict.fromkeys(names, "the worker never ran")}
     wall_s, cpu_s = measured.wall_ns / 1e9, _cpu_s(measured)
     no_uss = measured.probe.tree.reasons.get("uss_bytes")
     memory = memory_figures(measured.probe.memory, result, _peak_rss(measured), no_uss)
-    span = summary.training_span(result)
+    span = training_span(result)
+    readings = TrialReadings(
+        measured.probe,
+        measured.hardware,
+        span,
+        measured.cores,
+        measured.usage,
+        measured.counted,
+        measured.idle,
+        result,
+    )
     gpu = summary.gpu_figures(measured.hardware, span)
     reasons = {
         "cpu_s": "neither the kernel nor the probe counted it" if cpu_s is None else None,
@@ -177,10 +188,8 @@ def _figures(measured: Measured | None, result: Json | None) -> Json:
         "peak_rss_bytes": memory["peak_bytes"],
         "baseline_rss_bytes": memory["after_import_bytes"],
         "memory": memory,
-        "cpu": summary.cpu_figures(measured.probe, measured.usage, measured.counted, measured.cores, span),
+        **summary.trial_figures(readings),
         "gpu": gpu,
-        "energy": summary.energy_figures(measured.hardware, result),
-        "machine": summary.machine_figures(measured.probe, measured.idle, span),
         "affinity": measured.affinity,
         "probe": {
             "samples": measured.probe.samples,

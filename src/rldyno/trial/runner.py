@@ -20,7 +20,7 @@ from rldyno.probe import Probe
 from rldyno.probe.hardware import Hardware, open_hardware
 from rldyno.probe.perf import Counters
 from rldyno.probe.probe import open_machine
-from rldyno.probe.summary import Counted, Idle
+from rldyno.probe.readings import Counted, Idle
 from rldyno.processes.children import EndWatch, kill_all, signal_group
 from rldyno.processes.control import CANNOT_WRITE, StopFlag, pin, stop_signals
 from rldyno.processes.rig import FAULT_HANDLER, Runtime, start_rig

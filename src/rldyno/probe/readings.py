@@ -1,0 +1,60 @@
+"""Everything that was read of a trial, for the figures of its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rldyno.probe.track import Span
+
+if TYPE_CHECKING:
+    import resource
+
+    from rldyno.probe.hardware import Hardware
+    from rldyno.probe.probe import Probe
+    from rldyno.probe.track import Track
+
+
+class Counted(NamedTuple):
+    """What the hardware counters of the worker's process tree showed."""
+
+    totals: Mapping[str, int | None] = {}
+    reasons: Mapping[str, str] = {}
+    kernel: bool = True
+
+
+class Idle(NamedTuple):
+    """The machine without a trial: liu2022's usage error, in which the machine-wide figures are wrong."""
+
+    cpu_percent: float | None
+    cpu_reason: str | None
+    memory_percent: float
+
+
+@dataclass
+class TrialReadings:
+    """What the probe, the kernel and the counters saw of a worker. Implements `Readings`."""
+
+    probe: Probe
+    hardware: Hardware
+    span: Span
+    cores: int
+    """Granted to the worker."""
+    usage: resource.struct_rusage | None = None
+    counted: Counted = field(default_factory=Counted)
+    idle: Idle | None = None
+    result: Mapping[str, Any] | None = None
+    """result.json of the worker."""
+
+    def track(self, metric: str) -> Track:
+        return self.probe.tracks[metric]
+
+    def why(self, metric: str) -> str:
+        return self.probe.why(metric)
+
+
+def training_span(result: Mapping[str, Any] | None) -> Span:
+    """Start-up and the worker's end are left out of means; all counts where no training ended."""
+    start, length = ((result or {}).get(name) for name in ("train_start_ns", "train_ns"))
+    return Span() if start is None or length is None else Span(int(start), int(start) + int(length))

@@ -1,0 +1,117 @@
+"""A sampled metric is one value: from its definition follow samples.csv, outcome.json and the columns."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from probe_fakes import FakeMachine, FakeTree, sampled, watched_worker
+from rldyno.columns import Column
+from rldyno.probe import metrics, process_metrics
+from rldyno.probe.hardware import NO_GPU_USED, Hardware
+from rldyno.probe.metric import Figure, Metric, Moment, UnreadableError, Value, mean, peak_of_trial, rise
+from rldyno.probe.probe import Probe
+from rldyno.probe.rapl import RaplReader
+from rldyno.probe.readings import TrialReadings
+from rldyno.probe.summary import trial_figures
+from rldyno.probe.track import Span
+from rldyno.probe.tree import TreeUsage
+from rldyno_rig import schema
+
+SECOND = 1_000_000_000
+
+
+def column(name: str, kind: Any = float) -> Column:
+    return Column(name, kind, "a temperature", title="Temperature", unit="°C", source=f"toy.{name}")
+
+
+TOY: Metric[TrialReadings] = Metric(
+    "board_celsius",
+    float,
+    "temperature of the board",
+    (
+        Figure(column("board_mean_celsius"), mean),
+        Figure(column("board_peak_celsius", int), peak_of_trial),
+        Figure(column("board_rise_celsius"), rise),
+    ),
+    read=lambda now: 20.0 + now.time_ns / SECOND,
+    missing="no thermometer",
+)
+
+
+@pytest.fixture
+def toy() -> Iterator[Metric[Any]]:
+    metrics.METRICS.append(TOY)
+    yield TOY
+    metrics.METRICS.remove(TOY)
+
+
+def figures(probe: Any) -> dict[str, Any]:
+    hardware = Hardware(RaplReader(), None, NO_GPU_USED)
+    return trial_figures(TrialReadings(probe, hardware, Span(SECOND, 4 * SECOND + 1), 1))
+
+
+def test_a_toy_metric_is_sampled_summarised_and_a_column(
+    toy: Metric[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe, rows = sampled(monkeypatch, [0, 0.05, 1.0, 2.0, 3.0, 4.0], FakeTree())
+    assert [row["board_celsius"] for row in rows] == ["20", "", "21", "22", "23", "24"]
+    assert figures(probe)["toy"] == {
+        "board_mean_celsius": 22.5,
+        "board_peak_celsius": 24,
+        "board_rise_celsius": 2.0,
+        "reasons": {},
+    }
+    assert {figure.column for figure in toy.figures} <= set(metrics.columns())
+    assert metrics.sample_columns()[-1] == "board_celsius"
+    assert metrics.sample_meanings()["board_celsius"] == "temperature of the board"
+
+
+def test_a_toy_metric_without_a_reading_has_its_reason(toy: Metric[Any]) -> None:
+    probe = Probe(1, 20, io.StringIO(), 0, tree=FakeTree(), machine=FakeMachine())
+    assert set(figures(probe)["toy"]["reasons"].values()) == {"no thermometer"}
+
+
+def test_a_metric_that_cannot_be_read_gives_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(now: Moment) -> Value:
+        raise UnreadableError("the sensor is unplugged")
+
+    metric: Metric[TrialReadings] = Metric("x", int, "x", (Figure(column("x"), mean),), "sample", broken)
+    metrics.METRICS.append(metric)
+    try:
+        probe, rows = sampled(monkeypatch, [0, 0.05], FakeTree())
+        assert [row["x"] for row in rows] == ["", ""]
+        assert figures(probe)["toy"]["reasons"] == {"x": "the sensor is unplugged"}
+    finally:
+        metrics.METRICS.remove(metric)
+
+
+def test_a_metric_of_every_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    counter: Metric[TrialReadings] = Metric("x", int, "x", (), "sample", lambda now: now.time_ns)
+    metrics.METRICS.append(counter)
+    try:
+        _, rows = sampled(monkeypatch, [0, 0.05, 0.1], FakeTree())
+        assert [int(row["x"]) for row in rows] == [0, SECOND // 20, SECOND // 10]
+    finally:
+        metrics.METRICS.remove(counter)
+
+
+def test_the_columns_on_disk_stay() -> None:
+    """Results of earlier versions have these columns, in this order."""
+    assert metrics.sample_columns() == schema.SAMPLE_COLUMNS
+
+
+def test_every_column_has_a_place_of_its_own() -> None:
+    columns = metrics.columns()
+    assert len({column.name for column in columns}) == len(columns)
+    assert len({column.source for column in columns}) == len(columns)
+    assert all(column.meaning for column in columns)
+
+
+def test_the_tree_fills_the_metrics_that_nobody_else_reads() -> None:
+    unread = {metric.name for metric in process_metrics.METRICS if metric.read is None}
+    assert unread == set(TreeUsage._fields)
+    assert watched_worker().tracks.keys() == {metric.name for metric in metrics.METRICS}
