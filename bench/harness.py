@@ -18,11 +18,12 @@ from rich.table import Table
 
 from rldyno.machine.cpus import available_cpus, place
 from rldyno.records import files as records
-from rldyno.session.preparation import trial_json
-from rldyno.study.plan import Cell, Limits, Trial
+from rldyno.session.preparation import trial_file, write_trial
+from rldyno.study.plan import Cell, Trial
 from rldyno.toolchains.resolve import resolve
 from rldyno_rig import hyper
-from rldyno_rig.schema import OUTCOME_FILE, TRIAL_FILE
+from rldyno_rig.schema import OUTCOME_FILE
+from rldyno_rig.trial_file import Budget
 
 HOME = Path(__file__).resolve().parent.parent
 Json = dict[str, Any]
@@ -33,14 +34,14 @@ def run_trial(
 ) -> tuple[Json, float]:
     """(outcome.json, wall seconds of the whole process that a launcher starts) of one trial on one core."""
     values = dataclasses.replace(hyper.defaults(algorithm, environment), **changes)
-    limits = Limits(steps=steps, episodes=None, wall_s=None, stop_return=None, stop_episodes=None)
-    cell = Cell(contestant, algorithm, environment, None, "cpu", 1, 1, "float32", "closed", values, limits)
+    cell = Cell(
+        contestant, algorithm, environment, None, "cpu", 1, 1, "float32", "closed", values, Budget(steps)
+    )
     probe_cpu, (cpus, *_) = place(available_cpus(), 1, 1)
     command = [sys.executable, "-m", "rldyno.trial.entry"]
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        trial = trial_json(Trial(cell, seed, 0), resolve(cell.framework))
-        records.write_json(directory / TRIAL_FILE, trial)
+        write_trial(directory, trial_file(Trial(cell, seed, 0), resolve(cell.framework)))
         where = [] if cpus is None else ["--cpus", str(cpus)]
         watched = [] if probe_cpu is None else ["--probe-cpu", str(probe_cpu)]
         started = time.monotonic()

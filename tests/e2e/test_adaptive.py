@@ -34,7 +34,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
 def test_seeds_are_added_to_what_is_open(lab: Lab) -> None:
     done = lab.run(SPEEDS, "--toolchain", f"torch={lab.interpreter}")
     assert done.returncode == 0, done.stderr + done.stdout
-    assert "look: 0 of 1 comparisons decided, 1 open" in done.stdout
+    assert "interim check: 0 of 1 comparisons decided, 1 open" in done.stdout
     assert "adding 2 trials, seed 2" in done.stdout
     assert "no more seeds: the most seeds that the study allows are spent" in done.stdout
     assert len(lab.trials()) == 6
@@ -45,5 +45,5 @@ def test_seeds_are_added_to_what_is_open(lab: Lab) -> None:
     assert [look["added"] for look in manifest["adaptive"]["looks"]] == [2, 0]
     again = lab.run(SPEEDS, "--toolchain", f"torch={lab.interpreter}")
     assert again.returncode == 0, again.stderr + again.stdout
-    assert "all 6 trials have ended before" in again.stdout
+    assert "all 6 trials have already ended" in again.stdout
     assert json.loads((lab.out / "manifest.json").read_text())["adaptive"] == manifest["adaptive"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fakes import make_trial, outcome_of, rldyno, start, wait_until, workers_in
 
-from rldyno.records import files as records
+from rldyno.records import csv_files, status, trial_state
 from rldyno_rig import schema
 
 
@@ -54,7 +54,7 @@ def test_garbage_on_stdout_harms_nothing(tmp_path: Path) -> None:
 def test_torn_record_is_read_without_its_last_line(tmp_path: Path) -> None:
     directory = make_trial(tmp_path, "torn")
     assert rldyno("trial", directory).returncode == 0
-    rows = records.read_csv(directory / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS)
+    rows = csv_files.read_csv(directory / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS)
     assert rows.height >= 2
     assert rows["step"].null_count() == 0
 
@@ -94,7 +94,7 @@ def test_two_runners_on_one_trial(tmp_path: Path) -> None:
     second = rldyno("trial", directory)
     assert second.returncode == 1
     assert f"another process (pid {first.pid}, since 20" in second.stderr
-    assert records.trial_state(directory).name == records.RUNNING
+    assert trial_state.trial_state(directory).name == status.RUNNING
     first.terminate()
     assert first.wait(timeout=20) == 130
 
@@ -116,11 +116,13 @@ def test_done_stays_done_and_failed_is_tried_again(tmp_path: Path) -> None:
 def test_a_stopped_trial_leaves_no_outcome(tmp_path: Path, number: int) -> None:
     directory = make_trial(tmp_path, "good:30")
     runner = start("trial", directory)
-    wait_until(lambda: bool(records.last_rows(directory / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS, 1)))
+    wait_until(
+        lambda: bool(csv_files.last_rows(directory / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS, 1))
+    )
     runner.send_signal(number)
     assert runner.wait(timeout=10) == 130
     assert workers_in(directory) == []
-    assert records.trial_state(directory).name == records.INTERRUPTED
+    assert trial_state.trial_state(directory).name == status.INTERRUPTED
 
 
 def test_killed_runner_takes_the_worker_along(tmp_path: Path) -> None:
@@ -130,7 +132,7 @@ def test_killed_runner_takes_the_worker_along(tmp_path: Path) -> None:
     runner.kill()
     runner.wait()
     wait_until(lambda: not workers_in(directory), 5)
-    assert records.trial_state(directory).name == records.INTERRUPTED
+    assert trial_state.trial_state(directory).name == status.INTERRUPTED
 
 
 def test_disk_full_during_a_trial(tmp_path: Path, small_disk: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_disturbed_trial_is_repeated(tmp_path: Path) -> None:
         burner.kill()
         output, errors = run.communicate(timeout=60)
     assert run.returncode == 0, errors
-    assert "1 trial was noisier than 0.3: once more" in output
+    assert "1 trial was noisier than 0.3: running again" in output
     (trial,) = lab.trials()
     attempts = {outcome["attempt"]: outcome["noise"] for outcome in all_outcomes(trial)}
     assert attempts[1]["foreign_cpu_percent"] > 35

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fakes import Lab, outcome_of, rldyno, wait_until, workers_in
 
-from rldyno.records import files as records
+from rldyno.records import trial_state
 
 SLOW_SECOND = ".s1.=good:60"
 
@@ -31,7 +31,7 @@ def first_done_second_running(lab: Lab) -> tuple[subprocess.Popen[str], int]:
 
 
 def states(lab: Lab) -> list[str]:
-    return [records.trial_state(trial).name for trial in lab.trials()]
+    return [trial_state.trial_state(trial).name for trial in lab.trials()]
 
 
 def finish(lab: Lab, first: dict[str, object]) -> None:

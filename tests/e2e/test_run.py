@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from fakes import Lab, outcome_of, rldyno, wait_until
 
-from rldyno.records import files as records
+from rldyno.records import csv_files
+from rldyno.records.directory import ResultsDirectory
+from rldyno_rig import schema
 
 
 @pytest.fixture
@@ -147,7 +149,7 @@ def test_code_changed_since(lab: Lab) -> None:
     assert mixed.returncode == 0
     finished = lab.run("good")
     assert finished.returncode == 0
-    assert "all 2 trials have ended before" in finished.stdout
+    assert "all 2 trials have already ended" in finished.stdout
     assert "numpy:eager: its backend has changed since its trials ran" in finished.stdout
 
 
@@ -205,8 +207,8 @@ def test_status_of_something_else(tmp_path: Path) -> None:
 def test_status_while_running(lab: Lab) -> None:
     run = lab.start("good:60")
     lab.worker()
-    trial = records.Results(lab.out).trial_ids()[0]
-    wait_until(lambda: len(records.last_rows(lab.out / "trials" / trial / "samples.csv", SAMPLES, 40)) > 20)
+    trial = ResultsDirectory(lab.out).trial_ids()[0]
+    wait_until(lambda: len(csv_files.last_rows(lab.out / "trials" / trial / "samples.csv", SAMPLES, 40)) > 20)
     shown = rldyno("status", lab.out, env={**os.environ, "COLUMNS": "150"}).stdout
     assert "1 running, 1 pending" in shown
     line = next(line for line in shown.splitlines() if trial in line)
@@ -216,4 +218,4 @@ def test_status_while_running(lab: Lab) -> None:
     assert run.wait(timeout=30) == 130
 
 
-SAMPLES = tuple(records.schema.SAMPLE_COLUMNS)
+SAMPLES = tuple(schema.SAMPLE_COLUMNS)

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from rldyno.records.outcome import Outcome
 from rldyno.session.estimate import Rate, Rates, estimate, load_rates, rates_file, rates_of, remember
 from rldyno.study.file import load_study
 from rldyno.study.plan import make_plan
+from rldyno_rig.result_file import WorkerResult
 
 STUDY = """
 contestants = ["numpy:eager", "torch:eager"]
@@ -42,7 +44,8 @@ def plan_of(tmp_path):
 
 
 def outcome(steps: int, train_s: float, wall_s: float, status: str = "done"):
-    return {"status": status, "wall_s": wall_s, "result": {"steps": steps, "train_ns": int(train_s * 1e9)}}
+    result = WorkerResult("steps", steps=steps, train_ns=int(train_s * 1e9))
+    return Outcome(status=status, wall_s=wall_s, result=result)
 
 
 def test_own_history_goes_before_shipped_rates(plan_of) -> None:
@@ -99,7 +102,7 @@ def test_episodes_of_unknown_length_cannot_be_estimated(plan_of) -> None:
 
 
 def test_finished_trials_are_remembered_and_averaged(plan_of) -> None:
-    trial = next(t.to_json() for t in plan_of().trials if t.cell.contestant == "numpy:eager")
+    trial = next(t.to_file() for t in plan_of().trials if t.cell.contestant == "numpy:eager")
     remember(trial, outcome(steps=1000, train_s=10, wall_s=12))
     assert load_rates().own == {NUMPY: Rate(0.01, 2.0, 1)}
     remember(trial, outcome(steps=1000, train_s=20, wall_s=26))
@@ -111,15 +114,15 @@ def test_finished_trials_are_remembered_and_averaged(plan_of) -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "ended",
     [
         outcome(1000, 10, 12, status="failed"),
         outcome(0, 10, 12),
-        {"status": "failed", "wall_s": None, "result": None},
+        Outcome(status="failed"),
     ],
 )
-def test_trials_that_say_nothing_of_speed_are_not_remembered(plan_of, told) -> None:
-    remember(plan_of().trials[0].to_json(), told)
+def test_trials_that_do_not_show_the_speed_are_not_remembered(plan_of, ended) -> None:
+    remember(plan_of().trials[0].to_file(), ended)
     assert load_rates().own == {}
 
 
@@ -128,14 +131,14 @@ def test_a_damaged_history_is_started_again(plan_of, content) -> None:
     rates_file().parent.mkdir(parents=True)
     rates_file().write_text(content)
     assert load_rates().own == {}
-    remember(plan_of().trials[0].to_json(), outcome(10, 1, 1))
+    remember(plan_of().trials[0].to_file(), outcome(10, 1, 1))
     assert len(load_rates().own) == 1
     assert [path.name for path in rates_file().parent.iterdir()] == ["rates.json"]
 
 
 def test_a_history_that_cannot_be_written_stops_nothing(plan_of, cache) -> None:
     cache.write_text("a file where the directory should be")
-    remember(plan_of().trials[0].to_json(), outcome(10, 1, 1))
+    remember(plan_of().trials[0].to_file(), outcome(10, 1, 1))
     assert load_rates().own == {}
 
 
@@ -144,7 +147,7 @@ def test_rates_of_a_results_directory(plan_of, tmp_path) -> None:
         directory = tmp_path / "results" / "trials" / trial.id
         directory.mkdir(parents=True)
         (directory / "trial.json").write_text(json.dumps(trial.to_json()))
-        (directory / "outcome.json").write_text(json.dumps(outcome(100, 1, 3)))
+        (directory / "outcome.json").write_text(json.dumps(outcome(100, 1, 3).to_json()))
     expected = {NUMPY: Rate(0.01, 2.0, 2), TORCH: Rate(0.01, 2.0, 2)}
     assert rates_of([tmp_path / "results"]) == expected
     command = [sys.executable, "-m", "rldyno.session.estimate", tmp_path / "results"]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import tempfile
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rldyno.errors import Problem
-from rldyno.launch.local import Pool, Runner, run_trials
+from rldyno.launch.launcher import EndedTrial, Launcher, PreparedTrial, RunningTrial, run_trials
+from rldyno.launch.local import LocalLauncher, trial_command
 from rldyno.machine.cpus import parse_cpus, place, whole_cores_first
 from rldyno.processes.control import CANNOT_WRITE, StopFlag
-from rldyno.records.files import Json
+from rldyno_rig.contestant import Contestant
+from rldyno_rig.trial_file import Budget, TrialFile
 
 
 def unlimited() -> None:
@@ -65,82 +66,182 @@ def test_cpu_lists() -> None:
 
 
 class Log:
-    """Remembers what was told, and the CPUs in use at each moment."""
+    """A watcher that remembers what happened."""
 
     def __init__(self) -> None:
-        self.started: list[tuple[str, tuple[int, ...], int | None]] = []
+        self.started: list[str] = []
         self.ended_trials: list[str] = []
         self.most_at_once = 0
         self.devices_at_once: list[list[str]] = []
 
-    def start(self, exit_code: int = 0):
-        def begin(trial: Json, directory: Path, cpus: tuple[int, ...], probe_cpu: int | None) -> Runner:
-            self.started.append((trial["trial"], cpus, probe_cpu))
-            errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the Runner)
-            errors.write(b"rldyno: no space\nfix: delete something\n")
-            process = subprocess.Popen(["/bin/sh", "-c", f"sleep 0.05; exit {exit_code}"])
-            return Runner(trial, directory, cpus, process, errors)
+    def starting(self, trial: PreparedTrial) -> PreparedTrial:
+        self.started.append(trial.id)
+        return trial
 
-        return begin
+    def tick(self, running: Sequence[RunningTrial]) -> None:
+        self.most_at_once = max(self.most_at_once, len(running))
+        self.devices_at_once.append([entry.trial.file.device for entry in running])
 
-    def tick(self, running: Iterable[Runner]) -> None:
-        busy = [cpu for runner in running for cpu in runner.cpus]
-        assert len(busy) == len(set(busy)), "two trials on one CPU"
-        self.most_at_once = max(self.most_at_once, len(list(running)))
-        self.devices_at_once.append([runner.trial["device"] for runner in running])
-
-    def ended(self, runner: Runner) -> None:
-        self.ended_trials.append(runner.trial["trial"])
+    def ended(self, trial: EndedTrial) -> None:
+        self.ended_trials.append(trial.trial.id)
 
 
-def trials(*cores: int, device: str = "cpu") -> list[tuple[Json, Path]]:
+def trials(*cores: int, device: str = "cpu") -> list[PreparedTrial]:
+    file = TrialFile("", Contestant("numpy", "eager"), "dqn", "CartPole-v1", 0, {}, Budget(1), device=device)
     return [
-        ({"trial": f"t{i}", "cores": count, "device": device}, Path(f"t{i}")) for i, count in enumerate(cores)
+        PreparedTrial(replace(file, trial=f"t{index}", cores=count), Path(f"t{index}"))
+        for index, count in enumerate(cores)
     ]
 
 
+class Shell:
+    """Instead of `rldyno trial`: a shell command. Remembers the CPUs that each trial got."""
+
+    def __init__(self, script: str = "sleep 0.05") -> None:
+        self.script = script
+        self.cpus: dict[str, tuple[int, ...]] = {}
+        self.probe_cpus: set[int | None] = set()
+
+    def __call__(self, trial: PreparedTrial, cpus: tuple[int, ...], probe_cpu: int | None) -> list[str]:
+        self.cpus[trial.id] = cpus
+        self.probe_cpus.add(probe_cpu)
+        return ["/bin/sh", "-c", self.script]
+
+
+class NoSharedCpus(Log):
+    """Fails when two running trials have a CPU in common."""
+
+    def __init__(self, shell: Shell) -> None:
+        super().__init__()
+        self.shell = shell
+
+    def tick(self, running: Sequence[RunningTrial]) -> None:
+        super().tick(running)
+        busy = [cpu for entry in running for cpu in self.shell.cpus[entry.trial.id]]
+        assert len(busy) == len(set(busy)), "two trials on one CPU"
+
+
 def test_trials_run_in_order_on_disjoint_cpus() -> None:
-    log = Log()
-    run_trials(trials(1, 2, 1, 1, 3), 2, Pool((1, 2, 3)), 0, log, StopFlag(), log.start())
-    assert [trial for trial, _, _ in log.started] == ["t0", "t1", "t2", "t3", "t4"]
-    assert [len(cpus) for _, cpus, _ in log.started] == [1, 2, 1, 1, 3]
-    assert {probe for _, _, probe in log.started} == {0}
+    shell = Shell()
+    log = NoSharedCpus(shell)
+    run_trials(trials(1, 2, 1, 1, 3), LocalLauncher(2, (1, 2, 3), 0, shell), log, StopFlag())
+    assert log.started == ["t0", "t1", "t2", "t3", "t4"]
+    assert [len(cpus) for cpus in shell.cpus.values()] == [1, 2, 1, 1, 3]
+    assert shell.probe_cpus == {0}
     assert sorted(log.ended_trials) == ["t0", "t1", "t2", "t3", "t4"]
     assert log.most_at_once == 2
 
 
 def test_one_trial_at_a_time_on_an_accelerator() -> None:
     log = Log()
-    run_trials(trials(1, 1, 1, device="cuda"), 3, Pool((0, 1, 2)), None, log, StopFlag(), log.start())
+    run_trials(trials(1, 1, 1, device="cuda"), LocalLauncher(3, (0, 1, 2), None, Shell()), log, StopFlag())
     assert max(len(devices) for devices in log.devices_at_once) == 1
     assert len(log.ended_trials) == 3
 
 
 def test_without_affinity_trials_still_run() -> None:
-    log = Log()
-    run_trials(trials(1, 1), 2, Pool(None), None, log, StopFlag(), log.start())
-    assert [cpus for _, cpus, _ in log.started] == [(), ()]
+    shell = Shell()
+    run_trials(trials(1, 1), LocalLauncher(2, None, None, shell), Log(), StopFlag())
+    assert list(shell.cpus.values()) == [(), ()]
+
+
+def test_a_local_launcher_can_be_used_again() -> None:
+    launcher, log = LocalLauncher(1, (0,), None, Shell()), Log()
+    for _ in range(2):
+        run_trials(trials(1), launcher, log, StopFlag())
+    assert log.ended_trials == ["t0", "t0"]
 
 
 def test_a_full_disk_stops_everything() -> None:
     log = Log()
+    full = Shell(f"echo 'rldyno: no space' >&2; echo 'fix: delete something' >&2; exit {CANNOT_WRITE}")
     with pytest.raises(Problem, match=r"^no space$"):
-        run_trials(trials(1, 1, 1), 1, Pool((0,)), None, log, StopFlag(), log.start(CANNOT_WRITE))
+        run_trials(trials(1, 1, 1), LocalLauncher(1, (0,), None, full), log, StopFlag())
     assert len(log.started) == 1
 
 
-def test_a_stop_signal_ends_what_runs_and_starts_nothing_more() -> None:
-    log, stop = Log(), StopFlag()
-    processes: list[subprocess.Popen[bytes]] = []
+def test_a_stop_signal_ends_what_runs_and_starts_nothing_more(tmp_path: Path) -> None:
+    stop = StopFlag()
 
-    def begin(trial: Json, directory: Path, cpus: tuple[int, ...], probe_cpu: int | None) -> Runner:
-        process = subprocess.Popen(["sleep", "60"])
-        processes.append(process)
-        stop.set = True
-        return Runner(trial, directory, cpus, process, tempfile.TemporaryFile())
+    class Stopping(Log):
+        def tick(self, running: Sequence[RunningTrial]) -> None:
+            while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+                pass
+            stop.set = True
 
+    log = Stopping()
+    sleeping = Shell(f"echo $$ > {tmp_path / 'pid'}; exec sleep 60")
     with pytest.raises(KeyboardInterrupt):
-        run_trials(trials(1, 1), 1, Pool((0,)), None, log, stop, begin)
-    assert len(processes) == 1
+        run_trials(trials(1, 1), LocalLauncher(1, (0,), None, sleeping), log, stop)
+    assert log.started == ["t0"]
     with pytest.raises(ProcessLookupError):
-        os.kill(processes[0].pid, 0)
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_the_command_names_the_directory_and_the_cpus() -> None:
+    (trial,) = trials(2)
+    assert trial_command(trial, (1, 2), 0)[1:] == [
+        *("-m", "rldyno.trial.entry", "t0"),
+        *("--cpus", "1,2", "--probe-cpu", "0"),
+    ]
+    assert trial_command(trial, (), None)[1:] == ["-m", "rldyno.trial.entry", "t0"]
+
+
+class FakeLauncher:
+    """Trials end when they are waited for, without any process."""
+
+    def __init__(self, room: int = 1, exit_code: int = 0) -> None:
+        self.room = room
+        self.exit_code = exit_code
+        self.started: list[RunningTrial] = []
+        self.stopped = 0
+
+    def has_room(self, trial: PreparedTrial) -> bool:
+        return len(self.started) < self.room
+
+    def start(self, trial: PreparedTrial) -> None:
+        self.started.append(RunningTrial(trial))
+
+    def running(self) -> Sequence[RunningTrial]:
+        return list(self.started)
+
+    def wait(self, timeout_s: float) -> list[EndedTrial]:
+        first = self.started.pop(0)
+        return [EndedTrial(first.trial, 1.0, self.exit_code, "rldyno: no space")]
+
+    def stop(self) -> None:
+        self.started.clear()
+        self.stopped += 1
+
+
+def test_any_launcher_runs_trials_in_order() -> None:
+    launcher: Launcher = FakeLauncher(room=2)
+    log = Log()
+    run_trials(trials(1, 1, 1, 1), launcher, log, StopFlag())
+    assert log.started == log.ended_trials == ["t0", "t1", "t2", "t3"]
+    assert log.most_at_once == 2
+
+
+@pytest.mark.parametrize(("stop", "exit_code"), [(True, 0), (False, CANNOT_WRITE)])
+def test_a_launcher_is_stopped_however_the_run_ends(stop: bool, exit_code: int) -> None:
+    launcher, log = FakeLauncher(exit_code=exit_code), Log()
+
+    class StopsLater(Log):
+        def tick(self, running: Sequence[RunningTrial]) -> None:
+            flag.set = stop
+
+    flag, log = StopFlag(), StopsLater()
+    with pytest.raises(KeyboardInterrupt if stop else Problem):
+        run_trials(trials(1, 1, 1), launcher, log, flag)
+    assert log.started == ["t0"]
+    assert launcher.stopped == 1
+
+
+def test_the_watcher_may_complete_a_trial_right_before_its_start() -> None:
+    class Completing(Log):
+        def starting(self, trial: PreparedTrial) -> PreparedTrial:
+            return replace(trial, file=replace(trial.file, trial="completed"))
+
+    log = Completing()
+    run_trials(trials(1), FakeLauncher(), log, StopFlag())
+    assert log.ended_trials == ["completed"]

@@ -12,6 +12,7 @@ import pytest
 from rldyno.stats.trend import trend
 from rldyno.trial.memory import History, leak_warning, memory_figures
 from rldyno_rig import schema
+from rldyno_rig.result_file import WorkerResult
 
 MIB = 2**20
 START_S, TRAIN_S, HZ = 1.0, 20.0, 20
@@ -24,13 +25,14 @@ def held(footprint: Callable[[float], float], train_s: float = TRAIN_S, **memory
     for time_s in np.arange(0.0, START_S + train_s, 1 / HZ):
         noise = rng.normal(0, 0.01 * MIB)
         history.add(round(time_s * 1e9), int(footprint(max(0.0, time_s - START_S)) + noise))
-    result = {
-        "startup_ns": dict(zip(schema.STARTUP, (10**8, 10**8, 10**8, 5 * 10**8, 2 * 10**8), strict=True)),
-        "train_start_ns": round(START_S * 1e9),
-        "train_ns": round(train_s * 1e9),
-        "steps": 10_000,
-        "memory": memory,
-    }
+    result = WorkerResult(
+        "steps",
+        startup_ns=dict(zip(schema.STARTUP, (10**8, 10**8, 10**8, 5 * 10**8, 2 * 10**8), strict=True)),
+        train_start_ns=round(START_S * 1e9),
+        train_ns=round(train_s * 1e9),
+        steps=10_000,
+        memory=memory,
+    )
     figures = memory_figures(history, result, 123 * MIB)
     json.dumps(figures, allow_nan=False)
     return figures
@@ -105,7 +107,7 @@ def test_what_the_worker_noted_comes_before_the_nearest_sample() -> None:
 
 
 def test_a_moment_that_nobody_saw_is_told_from_one_that_never_came() -> None:
-    result = {"startup_ns": {"interpreter": 10, "import": 10}, "steps": 1}
+    result = WorkerResult("steps", startup_ns={"interpreter": 10, "import": 10}, steps=1)
     assert memory_figures(History(), result, None)["reasons"]["after_import_bytes"].startswith("no sample")
     assert memory_figures(History(), None, None)["reasons"]["after_import_bytes"].startswith("the worker did")
 

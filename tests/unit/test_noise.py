@@ -8,16 +8,10 @@ from pathlib import Path
 import pytest
 
 from rldyno.machine.facts import Calibration
-from rldyno.machine.noise import (
-    Surroundings,
-    best_calibration,
-    frequency_mhz,
-    judged_by,
-    keep_calibration,
-    noise_figures,
-    quickest_calibrations,
-)
+from rldyno.machine.noise import Surroundings, frequency_mhz, noise_of, rescored
 from rldyno.probe.tree import CpuTimes
+from rldyno.records.calibrations import best_calibrations, collect_calibrations, with_outcomes
+from rldyno.records.outcome import Noise, Outcome
 
 QUIET = Surroundings("here", Calibration(1_000, 0.0), 1_000, 2_500.0)
 # Four seconds of a CPU, two of them busy.
@@ -31,9 +25,9 @@ def outcome(folder: Path, host: str, calibration_ns: int | None) -> None:
 
 
 def test_a_quiet_machine_scores_zero() -> None:
-    found = noise_figures(QUIET, TIMES, cpu_s=2.0)
-    assert found["score"] == 0.0
-    assert found["reasons"] == {}
+    found = noise_of(QUIET, TIMES, cpu_s=2.0)
+    assert found.score == 0.0
+    assert found.reasons == {}
 
 
 @pytest.mark.parametrize(
@@ -49,44 +43,46 @@ def test_a_quiet_machine_scores_zero() -> None:
 def test_every_disturbance_raises_the_score(
     before: Surroundings, times: tuple[CpuTimes, CpuTimes], cpu_s: float, score: float
 ) -> None:
-    assert noise_figures(before, times, cpu_s)["score"] == pytest.approx(score)
+    assert noise_of(before, times, cpu_s).score == pytest.approx(score)
 
 
 def test_what_cannot_be_seen_is_null_with_a_reason() -> None:
     blind = Surroundings("here", Calibration(1_000, 0.02), None, None)
-    found = noise_figures(blind, None, 2.0)
+    found = noise_of(blind, None, 2.0)
     nothing = ("calibration_slowdown", "steal_percent", "foreign_cpu_percent", "frequency_mhz")
-    assert [found[name] for name in nothing] == [None] * 4
-    assert set(found["reasons"]) == set(nothing)
-    assert found["score"] == 0.02
-    no_steal = noise_figures(QUIET, (CpuTimes(1, 2, None), CpuTimes(2, 4, None)), 1.0)
-    assert "hypervisor" in no_steal["reasons"]["steal_percent"]
+    assert [getattr(found, name) for name in nothing] == [None] * 4
+    assert set(found.reasons) == set(nothing)
+    assert found.score == 0.02
+    no_steal = noise_of(QUIET, (CpuTimes(1, 2, None), CpuTimes(2, 4, None)), 1.0)
+    assert "hypervisor" in no_steal.reasons["steal_percent"]
 
 
-def test_the_best_calibration_is_of_this_machine_and_counts_own_attempts(tmp_path: Path) -> None:
-    mine = tmp_path / "mine"
-    assert best_calibration(mine, "here") is None
-    outcome(tmp_path / "a", "here", 1_200)
-    outcome(tmp_path / "b", "there", 700)
-    outcome(tmp_path / "c", "here", None)
-    (tmp_path / "d").mkdir()
-    (tmp_path / "d" / "outcome.json").write_text("{")
-    assert best_calibration(mine, "here") == 1_200
-    outcome(mine / "attempts" / "1", "here", 1_100)
-    assert best_calibration(mine, "here") == 1_100
+def test_the_best_calibrations_are_by_machine_and_count_all_attempts(tmp_path: Path) -> None:
+    trials = tmp_path / "trials"
+    assert collect_calibrations(tmp_path) == {}
+    outcome(trials / "a", "here", 1_200)
+    outcome(trials / "b", "there", 700)
+    outcome(trials / "c", "here", None)
+    (trials / "d").mkdir()
+    (trials / "d" / "outcome.json").write_text("{")
+    assert collect_calibrations(tmp_path) == {"here": 1_200, "there": 700}
+    outcome(trials / "a" / "attempts" / "1", "here", 1_100)
+    assert collect_calibrations(tmp_path) == {"here": 1_100, "there": 700}
+    (tmp_path / "calibrations.json").write_text('{"here": 900}')
+    assert collect_calibrations(tmp_path) == {"here": 900, "there": 700}
 
 
-def test_a_results_directory_keeps_its_best_calibration(tmp_path: Path) -> None:
-    mine = tmp_path / "trials" / "mine"
-    keep_calibration(mine, "here", 900)
-    assert not list(tmp_path.iterdir())  # a lone trial has no results directory to keep it in
-    (tmp_path / "manifest.json").write_text("{}")
-    keep_calibration(mine, "here", 900)
-    keep_calibration(mine, "here", 1_000)
-    keep_calibration(mine, "there", 500)
-    outcome(tmp_path / "trials" / "other", "here", 100)  # not read: one file is enough
-    assert best_calibration(mine, "here") == 900
-    assert best_calibration(mine, "there") == 500
+def test_an_outcome_counts_only_when_it_is_the_best() -> None:
+    def calibrated(host: str, ns: int | None) -> Outcome:
+        return Outcome(noise=Noise(host=host, calibration_ns=ns))
+
+    best = {"here": 900}
+    assert with_outcomes(best, [calibrated("here", 1_000), Outcome()]) == best
+    assert with_outcomes(best, [calibrated("here", 800), calibrated("there", 500)]) == {
+        "here": 800,
+        "there": 500,
+    }
+    assert best == {"here": 900}
 
 
 def test_frequency_of_the_workers_cpus(tmp_path: Path) -> None:
@@ -99,21 +95,21 @@ def test_frequency_of_the_workers_cpus(tmp_path: Path) -> None:
     assert frequency_mhz((7,), tmp_path) is None
 
 
-def test_a_first_trial_on_a_slow_machine_is_judged_by_the_quickest_of_all():
+def test_a_first_trial_on_a_slow_machine_is_rescored_by_the_shortest_calibration_of_all():
     before = Surroundings("here", Calibration(3_000_000, 0.02), None, None)
-    noise = noise_figures(before, None, 0.0)
-    assert (noise["calibration_slowdown"], noise["score"]) == (None, 0.02)
-    judged = judged_by(noise, {"here": 2_000_000})
-    assert (judged["calibration_slowdown"], judged["score"]) == pytest.approx((0.5, 0.52))
-    assert "calibration_slowdown" not in judged["reasons"]
-    assert judged_by(judged, {"here": 2_000_000}) == judged
-    assert judged_by(noise, {"there": 1}) == noise
-    assert judged_by({}, {"here": 1}) == {}
+    noise = noise_of(before, None, 0.0)
+    assert (noise.calibration_slowdown, noise.score) == (None, 0.02)
+    later = rescored(noise, {"here": 2_000_000})
+    assert (later.calibration_slowdown, later.score) == pytest.approx((0.5, 0.52))
+    assert "calibration_slowdown" not in later.reasons
+    assert rescored(later, {"here": 2_000_000}) == later
+    assert rescored(noise, {"there": 1}) == noise
+    assert rescored(Noise(), {"here": 1}) == Noise()
 
 
-def test_a_damaged_file_of_calibrations_judges_nobody(tmp_path: Path):
-    assert quickest_calibrations(tmp_path) == {}
+def test_a_damaged_file_of_calibrations_changes_no_score(tmp_path: Path):
+    assert best_calibrations(tmp_path) == {}
     (tmp_path / "calibrations.json").write_text('{"here": null, "there": 5}')
-    assert quickest_calibrations(tmp_path) == {"there": 5}
+    assert best_calibrations(tmp_path) == {"there": 5}
     (tmp_path / "calibrations.json").write_text("{")
-    assert quickest_calibrations(tmp_path) == {}
+    assert best_calibrations(tmp_path) == {}

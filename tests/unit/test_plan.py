@@ -17,10 +17,12 @@ from typer.testing import CliRunner
 
 from rldyno.cli import app
 from rldyno.commands.plan import SHOWN_TRIALS, shown_trials, spell_seconds
+from rldyno.records.directory import ResultsDirectory
 from rldyno.session.estimate import Rates
 from rldyno.study.file import load_study
 from rldyno.study.plan import Plan, Trial, make_plan
 from rldyno_rig import hyper
+from rldyno_rig.trial_file import TrialFile
 
 STUDY = """
 contestants = ["numpy:eager", "torch:eager"]
@@ -105,7 +107,8 @@ def test_trial_json_has_the_documented_fields(plan_of) -> None:
         for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
         for name in re.findall(r"`(\w+)`", row)
     }
-    assert set(trial.to_json()) == names - {"backend", "interpreter", "isolated", "variables"}
+    assert set(trial.to_file().to_json()) == names
+    assert set(trial.to_json()) < names
     assert trial.to_json()["trial"] == trial.id
     assert trial.to_json()["budget"] == {
         "steps": 1000,
@@ -116,12 +119,19 @@ def test_trial_json_has_the_documented_fields(plan_of) -> None:
     }
 
 
-def test_trials_survive_json(plan_of) -> None:
+def test_trial_json_keeps_the_cell(plan_of) -> None:
     for trial in plan_of().trials:
-        completed = {**trial.to_json(), "interpreter": "/usr/bin/python3", "isolated": True, "variables": {}}
-        again = Trial.from_json(json.loads(json.dumps(completed)))
-        assert again == trial
-        assert again.id == trial.id
+        file = TrialFile.from_json(json.loads(json.dumps(trial.to_file().to_json())))
+        assert (file.trial, str(file.contestant), file.seed) == (trial.id, trial.cell.contestant, trial.seed)
+        assert hyper.from_json(file.algorithm, file.hyper) == trial.cell.hyper
+        assert file.budget == trial.cell.budget
+
+
+def test_ids_are_those_of_earlier_versions() -> None:
+    """A directory that an older version wrote can be continued."""
+    sample = ResultsDirectory(Path(__file__).parents[2] / "docs/samples/h200/study")
+    plan = make_plan(load_study(sample.study))
+    assert sorted(trial.id for trial in plan.trials) == sorted(sample.read_manifest().trials)
 
 
 def test_ids_are_distinct_and_safe_file_names(plan_of) -> None:
@@ -132,7 +142,7 @@ def test_ids_are_distinct_and_safe_file_names(plan_of) -> None:
 
 def test_ids_follow_the_computation_only(plan_of) -> None:
     trial = plan_of().trials[0]
-    moved = Trial(trial.cell, trial.seed, block=9, hang_timeout_s=1.0, sample_hz=5.0)
+    moved = Trial(trial.cell, trial.seed, block=9)
     assert moved.id == trial.id
     assert Trial(trial.cell, trial.seed + 1, trial.block).id != trial.id
 

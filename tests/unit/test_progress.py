@@ -1,4 +1,4 @@
-"""Live figures from half-written files, and the time that is left."""
+"""The progress of trials from half-written files, and the time that is left."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pytest
 from rich.console import Console
 
 from rldyno.session import progress
-from rldyno.session.progress import Eta, Figures, Snapshot, duration, open_display, read_figures
+from rldyno.session.progress import Eta, Snapshot, TrialProgress, duration, open_display, read_progress
 from rldyno_rig import schema
+from rldyno_rig.trial_file import Budget
 
-BUDGET = {"steps": 1000, "episodes": None, "wall_s": 100.0, "stop_return": None, "stop_episodes": None}
+BUDGET = Budget(steps=1000, wall_s=100.0)
 
 
 def write(path: Path, columns: tuple[str, ...], rows: list[dict[str, float]]) -> None:
@@ -45,18 +46,18 @@ def test_figures_of_a_running_trial(tmp_path: Path) -> None:
             {"time_ns": 2 * second, "cpu_user_ns": second, "cpu_system_ns": second // 2, "rss_bytes": 2**20},
         ],
     )
-    assert read_figures(tmp_path, BUDGET) == Figures(42.5, 200.0, 75.0, 2**20, 0.5)
+    assert read_progress(tmp_path, BUDGET) == TrialProgress(42.5, 200.0, 75.0, 2**20, 0.5)
 
 
 def test_nothing_is_known_before_the_first_line(tmp_path: Path) -> None:
-    assert read_figures(tmp_path, BUDGET) == Figures()
-    assert progress.figure_texts(Figures()) == ("–",) * 5
+    assert read_progress(tmp_path, BUDGET) == TrialProgress()
+    assert progress.progress_texts(TrialProgress()) == ("–",) * 5
 
 
 def test_the_budget_nearest_its_end_counts() -> None:
     rows = [{"time_ns": 1.0, "step": 100.0, "episode": 1.0, "act_ns": 90e9}]
     assert progress.budget_share(rows, BUDGET) == 0.9
-    assert progress.budget_share(rows, {"steps": None, "episodes": None, "wall_s": None}) is None
+    assert progress.budget_share(rows, Budget()) is None
 
 
 def test_time_left_learns_from_what_trials_took() -> None:
@@ -82,12 +83,14 @@ def test_durations(seconds: float, text: str) -> None:
 def test_displays_show_the_trial_and_what_is_left(terminal: bool) -> None:
     output = io.StringIO()
     console = Console(file=output, force_terminal=terminal, width=120)
-    snapshot = Snapshot(1, 1, 5, {"torch-eager.s0": Figures(42.5, 1234.0, 99.0, 2**28, 0.25)}, 30.0, 90.0)
+    snapshot = Snapshot(
+        1, 1, 5, {"torch-eager.s0": TrialProgress(42.5, 1234.0, 99.0, 2**28, 0.25)}, 30.0, 90.0
+    )
     with open_display(console) as display:
         if not terminal:
             display._next = 0.0
         display.update(snapshot)
-        display.say("[2/5] a trial: done")
+        display.print_line("[2/5] a trial: done")
     text = output.getvalue()
     for part in (
         "torch-eager.s0",

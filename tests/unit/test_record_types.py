@@ -19,7 +19,10 @@ DONE = Outcome(
     reason="steps",
     message="reached its budget of steps",
     wall_s=2.0,
-    memory={"steady_bytes": 5, "leak": None, "reasons": {"leak": "too short"}},
+    sections={
+        "memory": {"steady_bytes": 5, "leak": None, "reasons": {"leak": "too short"}},
+        "added": {"toy_percent": 50.0, "reasons": {}},
+    },
     noise=Noise(host="here", calibration_ns=7, score=0.1, reasons={"steal_percent": "hidden"}),
     reasons={"gpu": "the trial runs on the CPU"},
     warnings=("memory leak",),
@@ -66,6 +69,7 @@ def test_the_manifest_of_the_sample_directory_loads_without_loss():
 
 def test_values_are_found_by_dotted_path():
     assert DONE.value("memory.steady_bytes") == 5
+    assert DONE.value("added.toy_percent") == 50.0
     assert DONE.value("noise.score") == 0.1
     assert DONE.value("result.transfer.put_ns") == 3
     assert DONE.value("wall_s") == 2.0

@@ -13,8 +13,11 @@ from typer.testing import CliRunner
 
 from rldyno.cli import app
 from rldyno.errors import Problem
-from rldyno.records.files import Json, next_attempt, trial_state
+from rldyno.launch.launcher import PreparedTrial
+from rldyno.records.trial_state import next_attempt, trial_state
 from rldyno.session.reruns import NoiseLimit, read_attempts, run_until_quiet
+from rldyno_rig.contestant import Contestant
+from rldyno_rig.trial_file import Budget, TrialFile
 
 
 class Launcher:
@@ -24,15 +27,27 @@ class Launcher:
         self.left = {name: iter(values) for name, values in scores.items()}
         self.rounds: list[list[str]] = []
 
-    def __call__(self, todo: list[tuple[Json, Path]]) -> None:
-        self.rounds.append([directory.name for _, directory in todo])
-        for _, directory in todo:
-            run_once(directory, self.left[directory.name])
+    def __call__(self, trials: list[PreparedTrial]) -> None:
+        self.rounds.append([trial.id for trial in trials])
+        for trial in trials:
+            run_once(trial.directory, self.left[trial.id])
+
+
+def trial_file(directory: Path) -> TrialFile:
+    return TrialFile(
+        trial=directory.name,
+        contestant=Contestant("numpy", "eager"),
+        algorithm="dqn",
+        environment="CartPole-v1",
+        seed=0,
+        hyper={},
+        budget=Budget(steps=1),
+    )
 
 
 def run_once(directory: Path, scores: Iterator[float | None]) -> None:
     directory.mkdir(exist_ok=True)
-    (directory / "trial.json").write_text("{}")
+    (directory / "trial.json").write_text(json.dumps(trial_file(directory).to_json()))
     attempt, score = next_attempt(directory), next(scores)
     (directory / "samples.csv").write_text(f"{attempt}")
     outcome = {"attempt": attempt, "status": "failed" if score is None else "done", "noise": {"score": score}}
@@ -66,7 +81,7 @@ def test_only_noisy_trials_are_repeated_until_they_are_quiet(tmp_path: Path) -> 
     assert launcher.rounds == [["b", "c"], ["b"]]
     assert counts == {"a": (1, "1"), "b": (3, "3"), "c": (2, "2")}
     assert read_attempts(tmp_path / "b").aside == {1: 0.5, 2: 0.2}
-    assert "2 trials were noisier than 0.1: once more" in printed
+    assert "2 trials were noisier than 0.1: running again" in printed
     assert "2 trials were run more than once" in printed
     assert "stayed above" not in printed
 
@@ -79,12 +94,12 @@ def test_the_quietest_counts_when_none_is_quiet(tmp_path: Path) -> None:
     assert read_attempts(tmp_path / "a").aside == {1: 0.5, 3: 0.4}
 
 
-def test_many_noisy_trials_are_told_in_few_lines(tmp_path: Path) -> None:
+def test_many_noisy_trials_are_reported_in_few_lines(tmp_path: Path) -> None:
     scores: dict[str, list[float | None]] = {f"t{n}": [0.2 + n] for n in range(8)}
     _, _, printed = repeated(tmp_path, NoiseLimit(0.1, 1), **scores)
     assert len(printed.splitlines()) == 6
     assert "noise: t7 stayed above 0.1 in 1 attempts; the quietest counts, with 7.2" in printed
-    assert "noise: 3 more trials stayed above it, with less" in printed
+    assert "noise: 3 more trials stayed above it, with lower scores" in printed
 
 
 def test_going_on_counts_earlier_attempts(tmp_path: Path) -> None:
@@ -115,7 +130,7 @@ def test_an_interrupted_repetition_brings_the_finished_attempt_back(tmp_path: Pa
     directory = tmp_path / "a"
     run_once(directory, iter([0.5]))
 
-    def interrupted(todo: list[tuple[Json, Path]]) -> None:
+    def interrupted(trials: list[PreparedTrial]) -> None:
         (directory / "samples.csv").write_text("half")
         raise KeyboardInterrupt
 
@@ -127,14 +142,15 @@ def test_an_interrupted_repetition_brings_the_finished_attempt_back(tmp_path: Pa
 
 
 def test_a_trial_that_a_later_one_shows_to_be_slow_is_repeated(tmp_path: Path) -> None:
-    """The machine throttled, steadily, in the first trial: only the second tells."""
+    """The machine throttled, steadily, in the first trial: only the second shows it."""
     scores = {"first": iter([0.0, 0.0]), "second": iter([0.0])}
     calibrations = {"first": iter([3_000_000, 2_000_000]), "second": iter([2_000_000])}
     trials = tmp_path / "trials"
     trials.mkdir()
 
-    def launch(todo: list[tuple[Json, Path]]) -> None:
-        for _, directory in todo:
+    def launch(trials: list[PreparedTrial]) -> None:
+        for trial in trials:
+            directory = trial.directory
             run_once(directory, scores[directory.name])
             path = directory / "outcome.json"
             outcome = json.loads(path.read_text())
@@ -142,7 +158,7 @@ def test_a_trial_that_a_later_one_shows_to_be_slow_is_repeated(tmp_path: Path) -
             path.write_text(json.dumps(outcome))
 
     directories = [trials / name for name in scores]
-    launch([({}, directory) for directory in directories])
+    launch([PreparedTrial(trial_file(directory), directory) for directory in directories])
     (tmp_path / "calibrations.json").write_text(json.dumps({"here": 2_000_000}))
     run_until_quiet(directories, NoiseLimit(0.1), launch, Console(file=io.StringIO()))
     assert read_attempts(trials / "first").aside == {1: pytest.approx(0.5)}

@@ -95,6 +95,12 @@ def test_tf32_is_for_gpus(load, mistakes) -> None:
     assert "tf32 is a precision of GPUs" in line
 
 
+def test_the_open_division_is_refused_until_it_is_built(load, mistakes) -> None:
+    assert load(division='"closed"').division == "closed"
+    (line,) = mistakes(division='"open"')
+    assert "division: the open division is not built yet" in line
+
+
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [

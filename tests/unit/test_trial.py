@@ -24,6 +24,7 @@ from rldyno.trial import outcome
 from rldyno.trial import runner as trial
 from rldyno.trial.memory import History
 from rldyno.trial.outcome import Ending, Measured
+from rldyno_rig.trial_file import Conditions
 
 GOOD = {
     "reason": "steps",
@@ -72,7 +73,7 @@ def made(folder: Path, ending: Ending, result: Any = None, **changes: Any) -> di
     if result is not None:
         (folder / "result.json").write_text(result if isinstance(result, str) else json.dumps(result))
     (folder / "worker.log").write_text("last words\n")
-    return outcome.make_outcome({"trial": "t"}, 1, ending, "now", measured(**changes), folder)
+    return outcome.make_outcome("t", 1, ending, "now", measured(**changes), folder).to_json()
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def made(folder: Path, ending: Ending, result: Any = None, **changes: Any) -> di
         (0, GOOD, "done", "steps", "5000 steps"),
         (0, {**GOOD, "reason": "nan", "message": "loss is NaN"}, "failed", "nan", "loss is NaN"),
         (0, None, "failed", "crashed", "ended without a result"),
-        (0, "{{{", "failed", "crashed", "ended without a result: result.json is garbage"),
+        (0, "{{{", "failed", "crashed", "ended without a result: result.json is damaged"),
         (0, {**GOOD, "steps": "x"}, "failed", "crashed", "ended without a usable result: result.json has"),
         (0, {**GOOD, "reason": "luck"}, "failed", "crashed", "ended without a usable result: unknown"),
         (3, None, "failed", "crashed", "exited with code 3"),
@@ -152,20 +153,18 @@ def test_a_trial_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("manifest", "percent", "reason"),
+    ("conditions", "percent", "reason"),
     [
-        ({"machine": {"host_sha256": "here"}, "idle_cpu_percent": 1.5}, 1.5, None),
-        ({"machine": {"host_sha256": "there"}, "idle_cpu_percent": 1.5}, None, "another one"),
-        ({"machine": {"host_sha256": "here"}}, None, "--no-limits"),
-        (None, None, "started without it"),
+        (Conditions("here", 1.5), 1.5, None),
+        (Conditions("there", 1.5), None, "another one"),
+        (Conditions("here"), None, "--no-limits"),
+        (Conditions(), None, "started without it"),
     ],
 )
 def test_the_idle_machine_is_the_one_the_run_began_on(
-    tmp_path: Path, manifest: Any, percent: float | None, reason: str | None
+    conditions: Conditions, percent: float | None, reason: str | None
 ) -> None:
-    if manifest is not None:
-        (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    idle = trial.idle_machine(tmp_path / "trials" / "t", "here", 22.0)
+    idle = trial.idle_machine(conditions, "here", 22.0)
     assert (idle.cpu_percent, idle.memory_percent) == (percent, 22.0)
     assert (reason or "") in (idle.cpu_reason or "")
     assert (idle.cpu_reason is None) == (percent is not None)
@@ -203,7 +202,7 @@ def test_private_memory_that_cannot_be_read_says_so(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_never_ran_has_a_reason_for_all() -> None:
-    found = outcome.make_outcome({"trial": "t"}, 1, Ending("absent", "no interpreter"), "now")
+    found = outcome.make_outcome("t", 1, Ending.absent("no interpreter"), "now").to_json()
     figures = ("wall_s", "cpu_s", "peak_rss_bytes", "memory", "cpu", "gpu", "energy", "machine", "noise")
     assert {found["reasons"][name] for name in figures} == {"the worker never ran"}
     assert found["warnings"] == []

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from rldyno.session.estimate import Estimate
-    from rldyno.study.plan import Limits, Plan, Trial
+    from rldyno.study.plan import Plan, Trial
+    from rldyno_rig.trial_file import Budget
 
 SHOWN_TRIALS = 60
 
@@ -150,7 +151,7 @@ def _heading(plan: Plan, constant: dict[str, str]) -> list[str]:
     return [*filter(None, lines), ""]
 
 
-def spell_budget(budget: Limits) -> str:
+def spell_budget(budget: Budget) -> str:
     limits = []
     if budget.stop_return is not None:
         limits.append(f"mean return ≥ {budget.stop_return:g} over {budget.stop_episodes} episodes")

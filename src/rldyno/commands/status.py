@@ -1,4 +1,4 @@
-"""`rldyno status DIR`: where a run stands."""
+"""`rldyno status DIR`: the progress of a run."""
 
 from __future__ import annotations
 
@@ -16,32 +16,33 @@ def status(
     from rich.markup import escape
 
     from rldyno.answers.looks import status_lines
-    from rldyno.records import files as records
-    from rldyno.session.progress import figures_table, read_figures
-    from rldyno_rig.schema import TRIAL_FILE
+    from rldyno.records.directory import ResultsDirectory
+    from rldyno.records.locks import lock_holder
+    from rldyno.records.status import STATES
+    from rldyno.records.trial_state import read_trial, trial_state
+    from rldyno.session.progress import progress_table, read_progress
 
     console = Console(highlight=False, soft_wrap=True)
-    results = records.Results(directory)
-    states = {trial: records.trial_state(results.trial(trial)) for trial in results.trial_ids()}
+    results = ResultsDirectory(directory)
+    manifest = results.read_manifest()
+    states = {trial: trial_state(results.trial(trial)) for trial in manifest.trials}
     names = [state.name for state in states.values()]
-    counts = [f"{names.count(name)} {name}" for name in records.STATES if name in names]
+    counts = [f"{names.count(name)} {name}" for name in STATES if name in names]
     console.print(f"{len(states)} trials: {', '.join(counts)}")
-    holder = records.lock_holder(results.lock)
+    holder = lock_holder(results.lock)
     if holder is not None:
         console.print(f"`rldyno run` is working here (pid {holder.get('pid')}, since {holder.get('since')})")
-    for line in status_lines(results.read_manifest()):
+    for line in status_lines(manifest.to_json()):
         console.print(escape(line))
     running = {
-        trial: read_figures(
-            results.trial(trial), records.read_json(results.trial(trial) / TRIAL_FILE)["budget"]
-        )
+        trial: read_progress(results.trial(trial), read_trial(results.trial(trial)).budget)
         for trial, state in states.items()
-        if state.name == records.RUNNING
+        if state.running
     }
     if running:
-        console.print(figures_table(running))
+        console.print(progress_table(running))
     for trial, state in states.items():
-        if state.name == records.FAILED and state.outcome:
-            console.print(escape(f"failed  {trial}: {state.outcome['reason']}: {state.outcome['message']}"))
+        if state.failed and state.outcome:
+            console.print(escape(f"failed  {trial}: {state.outcome.reason}: {state.outcome.message}"))
         elif state.note:
             console.print(escape(f"{state.name}  {trial}: {state.note}"))

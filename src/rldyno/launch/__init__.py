@@ -1,1 +1,1 @@
-"""Running a plan's trials: here on this machine."""
+"""Starting the trials of a plan, each as one `rldyno trial DIR`: here on this machine."""

@@ -1,4 +1,4 @@
-"""Trials on this machine: `rldyno trial DIR` for each, on CPUs that no other trial has."""
+"""Trials on this machine, each on CPUs that no other trial has."""
 
 from __future__ import annotations
 
@@ -7,32 +7,42 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import IO, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import IO
 
-from rldyno.errors import Problem
+from rldyno.launch.launcher import EndedTrial, PreparedTrial, RunningTrial
 from rldyno.processes.children import EndWatch, die_with_parent
-from rldyno.processes.control import CANNOT_WRITE, StopFlag
-from rldyno.records.files import Json
 
-_TICK_S = 1.0
+_STOP_PATIENCE_S = 10.0
+
+Command = Callable[[PreparedTrial, tuple[int, ...], int | None], list[str]]
+"""From a trial, the CPUs of its worker and the CPU of the probe to the command that runs it."""
 
 
-class Pool:
-    """The CPUs for workers. Without affinity every trial may start and gets no CPU of its own."""
+def trial_command(trial: PreparedTrial, cpus: tuple[int, ...], probe_cpu: int | None) -> list[str]:
+    """`rldyno trial DIR` without the start-up time of the command-line libraries."""
+    command = [sys.executable, "-m", "rldyno.trial.entry", str(trial.directory)]
+    if cpus:
+        command += ["--cpus", ",".join(map(str, cpus))]
+    if probe_cpu is not None:
+        command += ["--probe-cpu", str(probe_cpu)]
+    return command
+
+
+class CpuPool:
+    """The CPUs for workers. On a system without affinity (None) every trial may start, on any CPU."""
 
     def __init__(self, cpus: tuple[int, ...] | None) -> None:
         self._free = None if cpus is None else list(cpus)
 
-    def take(self, cores: int) -> tuple[int, ...] | None:
-        """`cores` CPUs, none without affinity (an empty tuple); None when too few are free."""
+    def has(self, cores: int) -> bool:
+        return self._free is None or len(self._free) >= cores
+
+    def take(self, cores: int) -> tuple[int, ...]:
+        """`cores` CPUs; an empty tuple without affinity."""
         if self._free is None:
             return ()
-        if len(self._free) < cores:
-            return None
         taken, self._free = self._free[:cores], self._free[cores:]
         return tuple(taken)
 
@@ -41,123 +51,81 @@ class Pool:
             self._free = sorted([*self._free, *cpus])
 
 
-@dataclass
-class Runner:
-    """A running `rldyno trial`."""
-
-    trial: Json
-    directory: Path
+@dataclass(frozen=True)
+class _TrialProcess:
+    running: RunningTrial
     cpus: tuple[int, ...]
     process: subprocess.Popen[bytes]
     errors: IO[bytes]
-    started: float = field(default_factory=time.monotonic)
 
-    def said(self) -> str:
-        """What it wrote to stderr."""
+    def ended(self) -> EndedTrial:
+        """Closes its files."""
         self.errors.seek(0)
-        return self.errors.read().decode(errors="replace").strip()
+        text = self.errors.read().decode(errors="replace").strip()
+        self.errors.close()
+        seconds = time.monotonic() - self.running.started
+        return EndedTrial(self.running.trial, seconds, self.process.returncode, text)
 
 
-class Watcher(Protocol):
-    """Told what happens."""
+class LocalLauncher:
+    """At most `jobs` trials at a time, one at a time on each kind of accelerator."""
 
-    def tick(self, running: Iterable[Runner]) -> None: ...
+    def __init__(
+        self,
+        jobs: int,
+        cpus: tuple[int, ...] | None,
+        probe_cpu: int | None,
+        command: Command = trial_command,
+    ) -> None:
+        self._jobs = jobs
+        self._pool = CpuPool(cpus)
+        self._probe_cpu = probe_cpu
+        self._command = command
+        self._processes: dict[int, _TrialProcess] = {}
+        self._watch = EndWatch()
 
-    def ended(self, runner: Runner) -> None: ...
+    def has_room(self, trial: PreparedTrial) -> bool:
+        device = trial.file.device
+        busy = {running.trial.file.device for running in self.running()} - {"cpu"}
+        return len(self._processes) < self._jobs and device not in busy and self._pool.has(trial.file.cores)
 
-
-def run_trials(
-    trials: Iterable[tuple[Json, Path]],
-    jobs: int,
-    pool: Pool,
-    probe_cpu: int | None,
-    watcher: Watcher,
-    stop: StopFlag,
-    start: Callable[[Json, Path, tuple[int, ...], int | None], Runner] | None = None,
-) -> None:
-    """Run them in this order, at most `jobs` at a time, one at a time on each accelerator.
-
-    A trial that has to wait for CPUs holds up those behind it: the order is what makes the comparison fair.
-    Raises KeyboardInterrupt once everything has stopped after a stop signal, Problem when the disk is full.
-    """
-    start = start or start_runner
-    pending = deque(trials)
-    running: dict[int, Runner] = {}
-    watch = EndWatch()
-    try:
-        while pending or running:
-            while pending and len(running) < jobs and not stop.set:
-                runner = _start_next(pending[0], running, pool, probe_cpu, start)
-                if runner is None:
-                    break
-                pending.popleft()
-                running[runner.process.pid] = runner
-                watch.add(runner.process.pid)
-            watcher.tick(running.values())
-            watch.wait(_TICK_S)
-            for runner in [runner for runner in running.values() if runner.process.poll() is not None]:
-                del running[runner.process.pid]
-                watch.discard(runner.process.pid)
-                pool.give_back(runner.cpus)
-                _check_disk(runner)
-                watcher.ended(runner)
-                runner.errors.close()
-            if stop.set:
-                raise KeyboardInterrupt
-    finally:
-        _stop(running.values())
-        watch.close()
-
-
-def _start_next(
-    following: tuple[Json, Path],
-    running: dict[int, Runner],
-    pool: Pool,
-    probe_cpu: int | None,
-    start: Callable[[Json, Path, tuple[int, ...], int | None], Runner],
-) -> Runner | None:
-    trial, directory = following
-    device = trial["device"]
-    if device != "cpu" and any(runner.trial["device"] == device for runner in running.values()):
-        return None
-    cpus = pool.take(trial["cores"])
-    return None if cpus is None else start(trial, directory, cpus, probe_cpu)
-
-
-def start_runner(trial: Json, directory: Path, cpus: tuple[int, ...], probe_cpu: int | None) -> Runner:
-    command = [sys.executable, "-m", "rldyno.trial.entry", str(directory)]
-    if cpus:
-        command += ["--cpus", ",".join(map(str, cpus))]
-    if probe_cpu is not None:
-        command += ["--probe-cpu", str(probe_cpu)]
-    errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the Runner)
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=errors,
-        preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509 (one thread only)
-    )
-    return Runner(trial, directory, cpus, process, errors)
-
-
-def _check_disk(runner: Runner) -> None:
-    if runner.process.returncode == CANNOT_WRITE:
-        message = runner.said().splitlines()[0].removeprefix("rldyno: ")
-        raise Problem(
-            message, fix="free some space and run the same command again: what is finished is kept", code=1
+    def start(self, trial: PreparedTrial) -> None:
+        cpus = self._pool.take(trial.file.cores)
+        errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the process has ended)
+        process = subprocess.Popen(
+            self._command(trial, cpus, self._probe_cpu),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509 (one thread only)
         )
+        self._processes[process.pid] = _TrialProcess(RunningTrial(trial), cpus, process, errors)
+        self._watch.add(process.pid)
 
+    def running(self) -> Sequence[RunningTrial]:
+        return [started.running for started in self._processes.values()]
 
-def _stop(runners: Iterable[Runner]) -> None:
-    """Each ends its worker first; one that does not answer is killed, and its worker with it."""
-    runners = list(runners)
-    for runner in runners:
-        runner.process.terminate()
-    for runner in runners:
-        try:
-            runner.process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            runner.process.kill()
-            runner.process.wait()
-        runner.errors.close()
+    def wait(self, timeout_s: float) -> list[EndedTrial]:
+        self._watch.wait(timeout_s)
+        ended = [entry for entry in self._processes.values() if entry.process.poll() is not None]
+        return [self._remove(entry) for entry in ended]
+
+    def stop(self) -> None:
+        """Each trial stops its worker first; one that does not react is killed, and its worker with it."""
+        left = list(self._processes.values())
+        for entry in left:
+            entry.process.terminate()
+        for entry in left:
+            try:
+                entry.process.wait(timeout=_STOP_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                entry.process.kill()
+                entry.process.wait()
+            self._remove(entry)
+        self._watch.close()
+
+    def _remove(self, entry: _TrialProcess) -> EndedTrial:
+        del self._processes[entry.process.pid]
+        self._watch.discard(entry.process.pid)
+        self._pool.give_back(entry.cpus)
+        return entry.ended()

@@ -1,28 +1,27 @@
-"""How disturbed the machine was while a trial ran: its parts, and one score."""
+"""How much others disturbed the machine while a trial ran: the parts, and one score."""
 
 from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rldyno.errors import Problem
-from rldyno.records import files as records
-from rldyno.records.files import ATTEMPTS, Json
-from rldyno_rig.schema import OUTCOME_FILE
+from rldyno.records.calibrations import best_calibrations as quickest_calibrations
+from rldyno.records.files import Json
+from rldyno.records.outcome import Noise
 
 if TYPE_CHECKING:
     from rldyno.machine.facts import Calibration
     from rldyno.probe.tree import CpuTimes
 
+__all__ = ["quickest_calibrations"]
 _CPUS = Path("/sys/devices/system/cpu")
-CALIBRATIONS_FILE = "calibrations.json"
-"""In a results directory: host → shortest calibration, in nanoseconds."""
-FIRST = "no other trial of this directory was calibrated on this machine before"
+FIRST = "no earlier trial of this run was calibrated on this machine"
 NO_STEAL = "the system does not count the time that a hypervisor takes"
-NO_FREQUENCY = "the system does not show the CPUs' frequency"
+NO_FREQUENCY = "the system does not show the frequency of the CPUs"
 
 
 class Surroundings(NamedTuple):
@@ -35,8 +34,8 @@ class Surroundings(NamedTuple):
     frequency_mhz: float | None
 
 
-def noise_figures(before: Surroundings, cpu_times: tuple[CpuTimes, CpuTimes] | None, cpu_s: float) -> Json:
-    """`noise` of outcome.json. Percentages are of the time of the worker's CPUs.
+def noise_of(before: Surroundings, cpu_times: tuple[CpuTimes, CpuTimes] | None, cpu_s: float) -> Noise:
+    """`noise` of an outcome. `cpu_times`: of the worker's CPUs, before and after the trial.
 
     score = calibration_spread + calibration_slowdown + (steal_percent + foreign_cpu_percent) / 100: the share
     of its time that a trial may have lost to others.
@@ -46,49 +45,43 @@ def noise_figures(before: Surroundings, cpu_times: tuple[CpuTimes, CpuTimes] | N
     if before.best_calibration_ns is not None:
         slowdown = max(0.0, median_ns / before.best_calibration_ns - 1.0)
     foreign, steal = taken_by_others(cpu_times, cpu_s)
-    too_short = None if cpu_times else "the CPUs' times were not read"
+    unread = None if cpu_times else "the times of the CPUs were not read"
     reasons = {
         "calibration_slowdown": FIRST if slowdown is None else None,
-        "steal_percent": (too_short or NO_STEAL) if steal is None else None,
-        "foreign_cpu_percent": (too_short or "the trial was shorter than a tick")
-        if foreign is None
-        else None,
+        "steal_percent": (unread or NO_STEAL) if steal is None else None,
+        "foreign_cpu_percent": (unread or "the trial was shorter than a tick") if foreign is None else None,
         "frequency_mhz": NO_FREQUENCY if before.frequency_mhz is None else None,
     }
-    return {
-        "host": before.host,
-        "calibration_ns": median_ns,
-        "calibration_spread": spread,
-        "calibration_slowdown": slowdown,
-        "steal_percent": steal,
-        "foreign_cpu_percent": foreign,
-        "frequency_mhz": before.frequency_mhz,
-        "score": spread + (slowdown or 0.0) + ((foreign or 0.0) + (steal or 0.0)) / 100.0,
-        "reasons": {name: reason for name, reason in reasons.items() if reason},
-    }
+    return Noise(
+        host=before.host,
+        calibration_ns=median_ns,
+        calibration_spread=spread,
+        calibration_slowdown=slowdown,
+        steal_percent=steal,
+        foreign_cpu_percent=foreign,
+        frequency_mhz=before.frequency_mhz,
+        score=spread + (slowdown or 0.0) + ((foreign or 0.0) + (steal or 0.0)) / 100.0,
+        reasons={name: reason for name, reason in reasons.items() if reason},
+    )
 
 
-def judged_by(noise: Json, quickest: Mapping[str, int]) -> Json:
-    """`noise` of an outcome as it looks now: a later trial may have shown that the machine was slow in this.
+def rescored(noise: Noise, best: Mapping[str, int]) -> Noise:
+    """The noise with what later trials showed: a shorter calibration means that the machine was slow here.
 
-    `quickest` is what `quickest_calibrations` says.
+    `best`: machine → shortest calibration of the whole run.
     """
-    best, median = quickest.get(str(noise.get("host"))), noise.get("calibration_ns")
-    if not best or not median or noise.get("score") is None:
+    shortest, median = best.get(str(noise.host)), noise.calibration_ns
+    if not shortest or not median or noise.score is None:
         return noise
-    known = noise.get("calibration_slowdown") or 0.0
-    slowdown = max(known, median / best - 1.0)
-    reasons = {name: why for name, why in noise.get("reasons", {}).items() if name != "calibration_slowdown"}
-    score = noise["score"] + slowdown - known
-    return {**noise, "calibration_slowdown": slowdown, "score": score, "reasons": reasons}
+    known = noise.calibration_slowdown or 0.0
+    slowdown = max(known, median / shortest - 1.0)
+    reasons = {name: why for name, why in noise.reasons.items() if name != "calibration_slowdown"}
+    score = noise.score + slowdown - known
+    return replace(noise, calibration_slowdown=slowdown, score=score, reasons=reasons)
 
 
-def quickest_calibrations(root: Path) -> dict[str, int]:
-    """Of a results directory, by machine; empty where none were kept."""
-    with contextlib.suppress(Problem):
-        kept = records.read_json(root / CALIBRATIONS_FILE)
-        return {host: ns for host, ns in kept.items() if isinstance(ns, int) and ns > 0}
-    return {}
+def judged_by(noise: Json, best: Mapping[str, int]) -> Json:
+    return rescored(Noise.from_json(noise), best).to_json()
 
 
 def taken_by_others(
@@ -107,37 +100,8 @@ def taken_by_others(
     return foreign, 100.0 * (after.steal_s - before.steal_s) / total
 
 
-def best_calibration(trial_dir: Path, host: str) -> int | None:
-    """Shortest calibration of all attempts in this trial's results directory on this machine.
-
-    The results directory keeps it, or a run of n trials would read n² outcomes.
-    """
-    kept = quickest_calibrations(trial_dir.parent.parent).get(host)
-    if kept is not None:
-        return kept
-    others = trial_dir.parent.glob(f"*/{OUTCOME_FILE}")
-    own = trial_dir.glob(f"{ATTEMPTS}/*/{OUTCOME_FILE}")
-    return min(_calibrations([*others, *own], host), default=None)
-
-
-def keep_calibration(trial_dir: Path, host: str, median_ns: int) -> None:
-    """Of trials that run side by side one may overwrite the other's: the next quick one mends it."""
-    home = trial_dir.parent.parent
-    kept = quickest_calibrations(home)
-    if (home / records.MANIFEST_FILE).exists() and median_ns < kept.get(host, median_ns + 1):
-        records.write_json(home / CALIBRATIONS_FILE, {**kept, host: median_ns})
-
-
-def _calibrations(paths: Sequence[Path], host: str) -> Iterator[int]:
-    for path in paths:
-        with contextlib.suppress(Problem):
-            noise = records.read_json(path).get("noise") or {}
-            if noise.get("host") == host and noise.get("calibration_ns"):
-                yield int(noise["calibration_ns"])
-
-
 def frequency_mhz(cpus: Sequence[int] | None, root: Path = _CPUS) -> float | None:
-    """Mean clock of these CPUs, of all without a choice; None where the system does not show it."""
+    """Mean clock of these CPUs, of all when None; None where the system does not show it."""
     names = [f"cpu{cpu}" for cpu in cpus] if cpus else ["cpu[0-9]*"]
     files = [file for name in names for file in root.glob(f"{name}/cpufreq/scaling_cur_freq")]
     found = []

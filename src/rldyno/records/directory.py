@@ -1,4 +1,4 @@
-"""A results directory that one lab works in: held, writable, with room left on its disk."""
+"""A results directory: where its files are, and whether this process may work in it."""
 
 from __future__ import annotations
 
@@ -6,27 +6,92 @@ import contextlib
 import shutil
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from rldyno.errors import Problem
-from rldyno.records.files import MANIFEST_FILE, RUN_LOCK, STUDY_FILE, LockedError, Results
-from rldyno.records.files import locked as held
+from rldyno.records.files import read_json, write_json
+from rldyno.records.locks import LockedError, locked
+from rldyno.records.manifest import Manifest
+from rldyno_rig import schema
+
+STUDY_FILE = "study.toml"
+MANIFEST_FILE = "manifest.json"
+RUN_LOCK = "run.lock"
+CERTIFICATES = "certificates"
+TRIALS = "trials"
 
 MIN_FREE_BYTES = 100_000_000
-_OURS = {STUDY_FILE, MANIFEST_FILE, RUN_LOCK, "certificates", "trials"}
+_OURS = {STUDY_FILE, MANIFEST_FILE, RUN_LOCK, CERTIFICATES, TRIALS}
+
+
+@dataclass(frozen=True)
+class ResultsDirectory:
+    """Paths of a results directory, and its manifest."""
+
+    root: Path
+
+    @property
+    def study(self) -> Path:
+        return self.root / STUDY_FILE
+
+    @property
+    def manifest(self) -> Path:
+        return self.root / MANIFEST_FILE
+
+    @property
+    def lock(self) -> Path:
+        return self.root / RUN_LOCK
+
+    @property
+    def certificates(self) -> Path:
+        return self.root / CERTIFICATES
+
+    @property
+    def trials(self) -> Path:
+        return self.root / TRIALS
+
+    def trial(self, trial_id: str) -> Path:
+        return self.trials / trial_id
+
+    def has_outcomes(self) -> bool:
+        """Whether any trial has ended."""
+        return any(self.trials.glob(f"*/{schema.OUTCOME_FILE}"))
+
+    def read_manifest(self) -> Manifest:
+        """The manifest, or a Problem when this is not a results directory."""
+        if not self.manifest.is_file():
+            raise Problem(
+                f"{self.root} is not a results directory: it has no {MANIFEST_FILE}",
+                fix="give the directory that `rldyno run` wrote, for example results/quickstart",
+            )
+        values = read_json(self.manifest)
+        if values.get("schema") != schema.SCHEMA_VERSION:
+            raise Problem(
+                f"{self.manifest} has schema {values.get('schema')}, not {schema.SCHEMA_VERSION}",
+                fix="use the rldyno version that wrote it, or run the study again into a new directory",
+            )
+        return Manifest.from_json(values)
+
+    def trial_ids(self) -> list[str]:
+        """The trials of the plan, in its order."""
+        return list(self.read_manifest().trials)
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        write_json(self.manifest, manifest.to_json())
 
 
 @contextlib.contextmanager
-def working_in(results: Results) -> Iterator[None]:
-    """Hold the directory, after making sure that it can be written."""
-    check_writable(results.root)
+def working_in(directory: ResultsDirectory) -> Iterator[None]:
+    """Hold the directory's lock, after a check that files can be written there."""
+    check_writable(directory.root)
     try:
-        with held(results.lock):
+        with locked(directory.lock):
             yield
-    except LockedError as locked:
+    except LockedError as error:
         raise Problem(
-            f"another rldyno run ({locked}) is working in {results.root}",
-            fix="wait for it (`rldyno status` shows how far it is), or choose another directory with --out",
+            f"another rldyno run ({error}) is working in {directory.root}",
+            fix="wait for it (`rldyno status` shows its progress), or choose another directory with --out",
         ) from None
 
 
@@ -35,21 +100,21 @@ def check_writable(root: Path) -> None:
     foreign = sorted(entry.name for entry in root.iterdir() if entry.name not in _OURS)
     if foreign and not (root / MANIFEST_FILE).exists():
         raise Problem(
-            f"{root} is not empty and holds no results of rldyno (it has {foreign[0]})",
+            f"{root} is not empty and is not a results directory of rldyno (it contains {foreign[0]})",
             fix="choose another directory with --out",
         )
 
 
 def check_free(root: Path) -> None:
-    """Make the directory; a Problem where it cannot be written or its disk is full."""
-    probe = root / f".write-test.{time.monotonic_ns()}"
+    """Make the directory; a Problem when it cannot be written or its disk is full."""
+    test_file = root / f".write-test.{time.monotonic_ns()}"
     try:
         root.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"x" * 4096)
-        probe.unlink()
+        test_file.write_bytes(b"x" * 4096)
+        test_file.unlink()
     except OSError as error:
         with contextlib.suppress(OSError):
-            probe.unlink()
+            test_file.unlink()
         raise Problem(
             f"cannot write to {root}: {error.strerror}", fix="choose another directory with --out"
         ) from error

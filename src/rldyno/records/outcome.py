@@ -73,11 +73,8 @@ class Outcome:
     peak_rss_bytes: int | None = None
     baseline_rss_bytes: int | None = None
     """Resident memory after the framework is imported."""
-    memory: Section | None = None
-    cpu: Section | None = None
-    gpu: Section | None = None
-    energy: Section | None = None
-    machine: Section | None = None
+    sections: Mapping[str, Section | None] = field(default_factory=dict)
+    """`memory`, `cpu`, `gpu`, `energy`, `machine` and those of added metrics; keys of their own in JSON."""
     affinity: Section | None = None
     """CPUs of the worker and of the probe."""
     probe: Section | None = None
@@ -103,7 +100,12 @@ class Outcome:
 
     @staticmethod
     def from_json(values: Section) -> Outcome:
-        known = {name: values[name] for name in _OUTCOME_FIELDS if name in values}
+        known = {name: values[name] for name in _PLAIN if name in values}
+        known["sections"] = {
+            name: value
+            for name, value in values.items()
+            if name not in _PLAIN and (value is None or isinstance(value, Mapping))
+        }
         known["status"] = DONE if values.get("status") == DONE else FAILED
         noise, result = values.get("noise"), values.get("result")
         known["noise"] = Noise.from_json(noise) if noise else None
@@ -114,8 +116,9 @@ class Outcome:
 
     def to_json(self) -> Json:
         written: Json = {"schema": SCHEMA_VERSION}
-        written |= {name: getattr(self, name) for name in _OUTCOME_FIELDS}
+        written |= {name: getattr(self, name) for name in _PLAIN}
         return written | {
+            **self.sections,
             "noise": self.noise.to_json() if self.noise else None,
             "reasons": dict(self.reasons),
             "warnings": list(self.warnings),
@@ -124,11 +127,10 @@ class Outcome:
 
     def value(self, path: str) -> Any:
         """The value at a dotted path, `memory.steady_bytes`; None where there is none."""
-        found: Any = self
-        for name in path.split("."):
+        first, *rest = path.split(".")
+        found: Any = self.sections[first] if first in self.sections else getattr(self, first, None)
+        for name in rest:
             found = found.get(name) if isinstance(found, Mapping) else getattr(found, name, None)
-            if found is None:
-                return None
         return found
 
     def reason_missing(self, path: str) -> str | None:
@@ -146,4 +148,4 @@ class Outcome:
         return NO_RESULT if path.startswith("result.") and self.result is None else NOT_RECORDED
 
 
-_OUTCOME_FIELDS = tuple(entry.name for entry in fields(Outcome))
+_PLAIN = tuple(entry.name for entry in fields(Outcome) if entry.name != "sections")

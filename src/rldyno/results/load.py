@@ -122,7 +122,7 @@ class Results:
 def load_results(directory: Path) -> Results:
     """Read everything but the series. A half-done directory is read as far as it goes."""
     paths = records.Results(directory)
-    manifest = paths.read_manifest()
+    manifest = paths.read_manifest().to_json()
     unreadable: list[str] = []
 
     def read(path: Path) -> Json | None:

@@ -1,7 +1,7 @@
-"""How long a plan will take at most, from how long earlier trials took.
+"""How long a plan takes at most, estimated from earlier trials.
 
 `python -m rldyno.session.estimate RESULTS…` prints the rates found in results directories, in the format of
-`src/rldyno/data/rates.json`, which ships with rldyno and serves until this machine has a history of its own.
+`src/rldyno/data/rates.json`, which is part of rldyno and used until this machine has a history of its own.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
+from rldyno.records.outcome import Outcome
+from rldyno.records.trial_state import read_outcome, read_trial
 from rldyno.study.plan import Cell, Plan
 from rldyno_rig import envs
-from rldyno_rig.schema import OUTCOME_FILE, TRIAL_FILE
+from rldyno_rig.schema import OUTCOME_FILE
+from rldyno_rig.trial_file import TrialFile
 
 # Weight of the newest trial in the running mean.
 NEWEST_WEIGHT = 0.3
@@ -42,7 +44,7 @@ class Rates:
     own: Mapping[str, Rate]
     """Of trials this user ran on this machine."""
     shipped: Mapping[str, Rate]
-    """Of trials on the machine of rldyno's makers."""
+    """Of trials on another machine, part of rldyno."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,16 @@ def estimate(plan: Plan, rates: Rates) -> Estimate:
     return Estimate(tuple(guesses[trial.cell] for trial in plan.trials))
 
 
+def estimated_seconds(plan: Plan, trials: set[str]) -> dict[str, float]:
+    """Trial → seconds, for those of these trials that can be estimated."""
+    guesses = zip(plan.trials, estimate(plan, load_rates()).guesses, strict=True)
+    return {
+        trial.id: guess.seconds
+        for trial, guess in guesses
+        if trial.id in trials and guess.seconds is not None
+    }
+
+
 def load_rates() -> Rates:
     shipped = resources.files("rldyno").joinpath("data/rates.json").read_text(encoding="utf-8")
     return Rates(own=_read(rates_file()), shipped=_parse(shipped))
@@ -87,10 +99,10 @@ def rates_file() -> Path:
     return cache_dir() / "rates.json"
 
 
-def remember(trial: Mapping[str, Any], outcome: Mapping[str, Any]) -> None:
-    """Add a finished trial (trial.json, outcome.json) to this user's history.
+def remember(trial: TrialFile, outcome: Outcome) -> None:
+    """Add a finished trial to this user's history.
 
-    Failed trials say nothing of the speed. A history that cannot be written is no reason to stop a run.
+    Failed trials do not show the speed. A history that cannot be written is no reason to stop a run.
     """
     history = dict(_read(rates_file()))
     if _add(history, trial, outcome):
@@ -108,13 +120,12 @@ def rates_of(directories: Iterable[Path]) -> dict[str, Rate]:
         if not outcomes:
             raise Problem(f"{directory}: no finished trial in it", fix="give the directory of a run")
         for path in outcomes:
-            trial = json.loads(path.with_name(TRIAL_FILE).read_text(encoding="utf-8"))
-            _add(found, trial, json.loads(path.read_text(encoding="utf-8")))
+            _add(found, read_trial(path.parent), read_outcome(path.parent))
     return found
 
 
 def _guess(cell: Cell, rates: Rates) -> Guess:
-    key = _key(asdict(cell))
+    key = _key(cell)
     budget_s = math.inf if cell.budget.wall_s is None else cell.budget.wall_s
     rate = rates.own.get(key) or rates.shipped.get(key)
     if rate is None:
@@ -144,12 +155,12 @@ def _most_steps(cell: Cell) -> float:
     return min(bounds)
 
 
-def _add(rates: dict[str, Rate], trial: Mapping[str, Any], outcome: Mapping[str, Any]) -> bool:
-    result = outcome.get("result")
-    if outcome.get("status") != "done" or not result or not result["steps"]:
+def _add(rates: dict[str, Rate], trial: TrialFile, outcome: Outcome) -> bool:
+    result = outcome.result
+    if not outcome.done or result is None or not result.steps or outcome.wall_s is None:
         return False
-    train_s = result["train_ns"] / 1e9
-    newest = Rate(train_s / result["steps"], max(0.0, outcome["wall_s"] - train_s), 1)
+    train_s = result.train_ns / 1e9
+    newest = Rate(train_s / result.steps, max(0.0, outcome.wall_s - train_s), 1)
     key = _key(trial)
     rates[key] = _blend(rates[key], newest) if key in rates else newest
     return True
@@ -166,8 +177,9 @@ def _blend(mean: Rate, newest: Rate) -> Rate:
     )
 
 
-def _key(cell: Mapping[str, Any]) -> str:
-    return " ".join(str(cell[name]) for name in ("contestant", "algorithm", "environment", "device", "cores"))
+def _key(trial: Cell | TrialFile) -> str:
+    words = (trial.contestant, trial.algorithm, trial.environment, trial.device, trial.cores)
+    return " ".join(map(str, words))
 
 
 def _read(path: Path) -> dict[str, Rate]:

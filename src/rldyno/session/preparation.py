@@ -1,91 +1,117 @@
-"""A results directory made ready: held by one lab, writable, with the files that its trials start from."""
+"""Trial directories made ready to run: which trials are left, on which interpreters, with which files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
 from rldyno.errors import Problem
-from rldyno.records import files as records
-from rldyno.records.files import DONE, FAILED, Json, Results, TrialState
+from rldyno.launch.launcher import PreparedTrial
+from rldyno.records.directory import ResultsDirectory
+from rldyno.records.files import now_iso, write_json
+from rldyno.records.trial_state import TrialState, put_aside, trial_state
 from rldyno.study.plan import Plan, Trial
 from rldyno.toolchains.catalogue import toolchain
-from rldyno.toolchains.resolve import Interpreter
+from rldyno.toolchains.resolve import Interpreter, ensure
 from rldyno.trial.outcome import Ending, make_outcome
 from rldyno_rig.schema import OUTCOME_FILE, TRIAL_FILE
+from rldyno_rig.trial_file import Conditions, TrialFile
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
+def find_interpreters(
+    frameworks: Iterable[str],
+    overrides: Mapping[str, Path] | None,
+    pip_args: Sequence[str] | None,
+    console: Console,
+) -> tuple[dict[str, Interpreter], dict[str, Problem]]:
+    """(framework → interpreter, framework → why there is none). One that fails does not stop the others."""
+    from rldyno.toolchains.progress import shown_progress
+
+    found: dict[str, Interpreter] = {}
+    absent: dict[str, Problem] = {}
+    for framework in dict.fromkeys(frameworks):
+        try:
+            with shown_progress(console) as on_progress:
+                found |= ensure([framework], overrides, pip_args, on_progress)
+        except Problem as problem:
+            absent[framework] = problem
+    return found, absent
+
+
+def trials_to_run(directory: ResultsDirectory, plan: Plan, keep_failed: bool) -> Iterator[Trial]:
+    """The trials that `prepare` would return if every toolchain existed."""
+    for trial in plan.trials:
+        if not is_kept(trial_state(directory.trial(trial.id)), keep_failed):
+            yield trial
+
+
+def is_kept(state: TrialState, keep_failed: bool) -> bool:
+    return state.done or (state.failed and keep_failed)
+
+
 def prepare(
-    results: Results,
+    directory: ResultsDirectory,
     plan: Plan,
     interpreters: Mapping[str, Interpreter],
     absent: Mapping[str, Problem],
     keep_failed: bool,
     console: Console,
-) -> list[tuple[Json, Path]]:
+) -> list[PreparedTrial]:
     """Write the directories of all trials that have to run; return them in order."""
-    todo = []
+    prepared = []
     for trial in plan.trials:
-        directory = results.trial(trial.id)
-        state = records.trial_state(directory)
+        home = directory.trial(trial.id)
+        state = trial_state(home)
         if state.note:
             console.print(escape(f"{trial.id} is run again: {state.note}"), style="yellow", highlight=False)
         if is_kept(state, keep_failed):
             continue
-        directory.mkdir(parents=True, exist_ok=True)
+        home.mkdir(parents=True, exist_ok=True)
         framework = trial.cell.framework
         if framework in absent:
-            _write_absent(directory, trial, absent[framework], state)
+            _write_absent(home, trial, absent[framework], state)
             continue
-        content = trial_json(trial, interpreters[framework])
-        records.write_json(directory / TRIAL_FILE, content)
-        todo.append((content, directory))
-    return todo
+        file = trial_file(trial, interpreters[framework])
+        write_trial(home, file)
+        prepared.append(PreparedTrial(file, home))
+    return prepared
 
 
-def contestants_to_run(results: Results, plan: Plan, keep_failed: bool) -> set[str]:
-    """Contestants with trials that `prepare` would return, were all toolchains there."""
-    return {trial.cell.contestant for trial in _to_run(results, plan, keep_failed)}
-
-
-def devices_to_run(results: Results, plan: Plan, keep_failed: bool) -> list[str]:
-    """Devices of those trials."""
-    return sorted({trial.cell.device for trial in _to_run(results, plan, keep_failed)})
-
-
-def _to_run(results: Results, plan: Plan, keep_failed: bool) -> Iterator[Trial]:
-    for trial in plan.trials:
-        if not is_kept(records.trial_state(results.trial(trial.id)), keep_failed):
-            yield trial
-
-
-def is_kept(state: TrialState, keep_failed: bool) -> bool:
-    return state.name == DONE or (state.name == FAILED and keep_failed)
-
-
-def trial_json(trial: Trial, interpreter: Interpreter) -> Json:
-    """The complete trial.json."""
+def trial_file(trial: Trial, interpreter: Interpreter) -> TrialFile:
+    """The complete trial.json, but for the conditions right before the start."""
     chain = toolchain(trial.cell.framework)
-    return {
-        **trial.to_json(),
-        "backend": chain.backend,
-        "interpreter": str(interpreter.path),
-        "isolated": interpreter.isolated,
-        "variables": chain.worker_variables(trial.cell.cores),
-    }
+    return replace(
+        trial.to_file(),
+        backend=chain.backend,
+        interpreter=str(interpreter.path),
+        isolated=interpreter.isolated,
+        variables=chain.worker_variables(trial.cell.cores),
+    )
 
 
-def _write_absent(directory: Path, trial: Trial, problem: Problem, state: TrialState) -> None:
-    if state.outcome and state.outcome["reason"] == "absent":
-        attempt = int(state.outcome["attempt"])
-    else:
-        attempt = records.put_aside(directory)
-    records.write_json(directory / TRIAL_FILE, trial.to_json())
-    outcome = make_outcome(trial.to_json(), attempt, Ending("absent", problem.message), records.now_iso())
-    records.write_json(directory / OUTCOME_FILE, {**outcome, "log_tail": problem.detail})
+def with_conditions(trial: PreparedTrial, conditions: Conditions) -> PreparedTrial:
+    """Complete trial.json: from here on the trial needs nothing outside its directory."""
+    if trial.file.conditions == conditions:
+        return trial
+    file = replace(trial.file, conditions=conditions)
+    write_trial(trial.directory, file)
+    return replace(trial, file=file)
+
+
+def write_trial(home: Path, file: TrialFile) -> None:
+    write_json(home / TRIAL_FILE, file.to_json())
+
+
+def _write_absent(home: Path, trial: Trial, problem: Problem, state: TrialState) -> None:
+    known = state.outcome
+    attempt = known.attempt if known and known.absent else put_aside(home)
+    write_trial(home, trial.to_file())
+    outcome = make_outcome(trial.id, attempt, Ending.absent(problem.message), now_iso())
+    write_json(home / OUTCOME_FILE, replace(outcome, log_tail=problem.detail).to_json())

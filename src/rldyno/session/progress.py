@@ -1,4 +1,4 @@
-"""What a running trial is doing, read from the files it is writing, and showing it while a study runs."""
+"""The progress of running trials, read from the files they write, and its display while a study runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from rldyno.records import files as records
-from rldyno.records.files import Json
+from rldyno.records.csv_files import last_rows
 from rldyno_rig import schema
+from rldyno_rig.trial_file import Budget
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Figures:
+class TrialProgress:
     """The last second or so of a running trial; None is not known yet."""
 
     return_mean: float | None = None
@@ -28,12 +28,12 @@ class Figures:
     budget_share: float | None = None
 
 
-def read_figures(trial_dir: Path, budget: Json) -> Figures:
-    progress = records.last_rows(trial_dir / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS, 5)
-    samples = records.last_rows(trial_dir / schema.SAMPLES_FILE, schema.SAMPLE_COLUMNS, 40)
+def read_progress(trial_dir: Path, budget: Budget) -> TrialProgress:
+    progress = last_rows(trial_dir / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS, 5)
+    samples = last_rows(trial_dir / schema.SAMPLES_FILE, schema.SAMPLE_COLUMNS, 40)
     cpu = _slope(samples, "cpu_user_ns", "cpu_system_ns")
     steps = _slope(progress, "step")
-    return Figures(
+    return TrialProgress(
         return_mean=progress[-1].get("return_mean") if progress else None,
         steps_per_s=None if steps is None else steps * 1e9,
         cpu_percent=None if cpu is None else cpu * 100.0,
@@ -53,14 +53,18 @@ def _slope(rows: Sequence[Mapping[str, float]], *columns: str) -> float | None:
     return sum(last[column] - first[column] for column in columns) / elapsed
 
 
-def budget_share(progress: Sequence[Mapping[str, float]], budget: Json) -> float | None:
-    """How much of the budget nearest its end is spent, 0 to 1. Wall time is the phases': training alone."""
+def budget_share(progress: Sequence[Mapping[str, float]], budget: Budget) -> float | None:
+    """The spent share, 0 to 1, of the limit that is nearest. Wall time is the time of training alone."""
     if not progress:
         return None
     last = progress[-1]
     trained_s = sum(last.get(f"{phase}_ns", 0.0) for phase in schema.PHASES) / 1e9
-    spent = {"steps": last.get("step", 0.0), "episodes": last.get("episode", 0.0), "wall_s": trained_s}
-    shares = [used / budget[limit] for limit, used in spent.items() if budget.get(limit)]
+    spent = [
+        (last.get("step", 0.0), budget.steps),
+        (last.get("episode", 0.0), budget.episodes),
+        (trained_s, budget.wall_s),
+    ]
+    shares = [used / limit for used, limit in spent if limit]
     return min(1.0, max(shares)) if shares else None
 
 
@@ -76,23 +80,23 @@ def size(count: float) -> str:
     return f"{count / 2**20:,.0f} MiB" if count < 2**30 else f"{count / 2**30:.2f} GiB"
 
 
-def figure_texts(figures: Figures) -> tuple[str, str, str, str, str]:
-    """return, steps/s, CPU, memory, budget as people read them."""
+def progress_texts(shown: TrialProgress) -> tuple[str, str, str, str, str]:
+    """return, steps/s, CPU, memory and budget as text."""
 
     def text(value: float | None, template: str) -> str:
         return "–" if value is None else template.format(value)
 
     return (
-        text(figures.return_mean, "{:.1f}"),
-        text(figures.steps_per_s, "{:,.0f}"),
-        text(figures.cpu_percent, "{:.0f} %"),
-        "–" if figures.rss_bytes is None else size(figures.rss_bytes),
-        text(figures.budget_share, "{:.0%}"),
+        text(shown.return_mean, "{:.1f}"),
+        text(shown.steps_per_s, "{:,.0f}"),
+        text(shown.cpu_percent, "{:.0f} %"),
+        "–" if shown.rss_bytes is None else size(shown.rss_bytes),
+        text(shown.budget_share, "{:.0%}"),
     )
 
 
 class Eta:
-    """Time left: the estimates of the trials still to come, corrected by how long the others took."""
+    """Time left: the estimates of the remaining trials, corrected by how long the others took."""
 
     def __init__(self, estimates_s: Mapping[str, float], jobs: int = 1) -> None:
         self._left = dict(estimates_s)
@@ -114,12 +118,12 @@ class Eta:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What there is to show at one moment."""
+    """What is shown at one moment."""
 
     done: int
     failed: int
     total: int
-    running: Mapping[str, Figures]
+    running: Mapping[str, TrialProgress]
     elapsed_s: float
     eta_s: float | None
 
@@ -131,8 +135,8 @@ class Display(Protocol):
 
     def update(self, snapshot: Snapshot) -> None: ...
 
-    def say(self, line: str) -> None:
-        """One lasting line."""
+    def print_line(self, line: str) -> None:
+        """A line that stays."""
         ...
 
 
@@ -159,12 +163,14 @@ class PlainDisplay:
             return
         self._next = time.monotonic() + self._every_s
         left = "" if snapshot.eta_s is None else f", about {duration(snapshot.eta_s)} left"
-        self.say(f"{snapshot.done + snapshot.failed} of {snapshot.total} trials{left}")
-        for trial, figures in snapshot.running.items():
-            reward, speed, cpu, memory, share = figure_texts(figures)
-            self.say(f"  {trial}: return {reward}, {speed} steps/s, CPU {cpu}, {memory}, budget {share}")
+        self.print_line(f"{snapshot.done + snapshot.failed} of {snapshot.total} trials{left}")
+        for trial, shown in snapshot.running.items():
+            reward, speed, cpu, memory, share = progress_texts(shown)
+            self.print_line(
+                f"  {trial}: return {reward}, {speed} steps/s, CPU {cpu}, {memory}, budget {share}"
+            )
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -208,13 +214,13 @@ class LiveDisplay:
         self._bar.update(
             self._task, completed=snapshot.done + snapshot.failed, total=snapshot.total, left=left
         )
-        self._live.update(Group(figures_table(snapshot.running), self._bar), refresh=True)
+        self._live.update(Group(progress_table(snapshot.running), self._bar), refresh=True)
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False)
 
 
-def figures_table(running: Mapping[str, Figures]) -> Table:
+def progress_table(running: Mapping[str, TrialProgress]) -> Table:
     from rich import box
     from rich.table import Table
 
@@ -222,6 +228,6 @@ def figures_table(running: Mapping[str, Figures]) -> Table:
     table.add_column("running", overflow="fold")
     for name in ("return", "steps/s", "CPU", "memory", "budget"):
         table.add_column(name, justify="right", no_wrap=True)
-    for trial, figures in running.items():
-        table.add_row(trial, *figure_texts(figures))
+    for trial, shown in running.items():
+        table.add_row(trial, *progress_texts(shown))
     return table

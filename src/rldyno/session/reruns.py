@@ -1,4 +1,4 @@
-"""`rldyno run --max-noise`: what was disturbed too much is run again, and the quietest attempt counts."""
+"""`rldyno run --max-noise`: trials that were disturbed too much run again; the quietest attempt counts."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rldyno.errors import Problem
-from rldyno.machine.noise import judged_by, quickest_calibrations
-from rldyno.records import files as records
-from rldyno.records.files import ATTEMPTS, DONE, Json
-from rldyno_rig.schema import OUTCOME_FILE, TRIAL_FILE
+from rldyno.launch.launcher import PreparedTrial
+from rldyno.machine.noise import rescored
+from rldyno.records.calibrations import best_calibrations
+from rldyno.records.trial_state import ATTEMPTS, put_aside, read_outcome, read_trial, trial_state
+from rldyno_rig.schema import OUTCOME_FILE
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 ATTEMPTS_AT_MOST = 3
 SHOWN = 5
-Launch = Callable[[list[tuple[Json, Path]]], None]
+Launch = Callable[[list[PreparedTrial]], None]
 
 
 @dataclass(frozen=True)
@@ -44,19 +45,19 @@ class Attempts:
 
 
 def run_until_quiet(directories: Iterable[Path], limit: NoiseLimit, launch: Launch, console: Console) -> None:
-    """Repeat what is noisier than the limit in rounds: a neighbour may have gone by the next one.
+    """Repeat in rounds what is noisier than the limit: the disturbance may have ended by the next round.
 
-    However this ends, the quietest finished attempt of every trial is the one that counts.
+    However this ends, the quietest finished attempt of every trial counts.
     """
     directories = list(directories)
     try:
         while noisy := [directory for directory in directories if is_worth_repeating(directory, limit)]:
             noun = "trial was" if len(noisy) == 1 else "trials were"
-            console.print(f"{len(noisy)} {noun} noisier than {limit.score:g}: once more", highlight=False)
-            todo = [(records.read_json(directory / TRIAL_FILE), directory) for directory in noisy]
+            console.print(f"{len(noisy)} {noun} noisier than {limit.score:g}: running again", highlight=False)
+            trials = [PreparedTrial(read_trial(directory), directory) for directory in noisy]
             for directory in noisy:
-                records.put_aside(directory)
-            launch(todo)
+                put_aside(directory)
+            launch(trials)
     finally:
         for directory in directories:
             settle(directory)
@@ -72,18 +73,18 @@ def settle(trial_dir: Path) -> None:
     """Let the quietest finished attempt count."""
     found = read_attempts(trial_dir)
     quietest = min(found.aside, key=lambda attempt: found.aside[attempt], default=None)
-    if quietest is None or records.trial_state(trial_dir).name == records.RUNNING:
+    if quietest is None or trial_state(trial_dir).running:
         return
     if found.current is None or found.aside[quietest] < found.current:
         restore(trial_dir, quietest)
 
 
 def restore(trial_dir: Path, attempt: int) -> None:
-    """Make an attempt that was put aside the one that counts; what is there now is put aside in its turn.
+    """Make an attempt that was put aside the one that counts; the current one is put aside.
 
-    The outcome comes last: interrupted, this leaves a trial that has not ended, never a wrong one.
+    The outcome is moved last: an interruption leaves a trial that has not ended, never a wrong one.
     """
-    records.put_aside(trial_dir)
+    put_aside(trial_dir)
     folder = trial_dir / ATTEMPTS / str(attempt)
     for file in sorted(folder.iterdir(), key=lambda entry: entry.name == OUTCOME_FILE):
         file.replace(trial_dir / file.name)
@@ -91,28 +92,28 @@ def restore(trial_dir: Path, attempt: int) -> None:
 
 
 def read_attempts(trial_dir: Path) -> Attempts:
-    quickest = quickest_calibrations(trial_dir.parent.parent)
+    best = best_calibrations(trial_dir.parent.parent)
     aside = {}
     for path in trial_dir.glob(f"{ATTEMPTS}/*/{OUTCOME_FILE}"):
-        score = _score(path, quickest)
+        score = _score(path.parent, best)
         if score is not None and path.parent.name.isdigit():
             aside[int(path.parent.name)] = score
-    return Attempts(_score(trial_dir / OUTCOME_FILE, quickest), aside)
+    return Attempts(_score(trial_dir, best), aside)
 
 
-def _score(path: Path, quickest: Mapping[str, int]) -> float | None:
+def _score(directory: Path, best: Mapping[str, int]) -> float | None:
+    """Of a finished attempt, as the shortest calibration of the whole run shows it."""
     with contextlib.suppress(Problem):
-        outcome = records.read_json(path)
-        if outcome.get("status") == DONE:
-            score = judged_by(outcome.get("noise") or {}, quickest).get("score")
-            return None if score is None else float(score)
+        outcome = read_outcome(directory)
+        if outcome.done and outcome.noise:
+            return rescored(outcome.noise, best).score
     return None
 
 
 def _summarise(directories: Iterable[Path], limit: NoiseLimit, console: Console) -> None:
     found = {directory.name: read_attempts(directory) for directory in directories}
     repeated = sum(bool(attempts.aside) for attempts in found.values())
-    still = {
+    noisy = {
         name: a.current for name, a in found.items() if a.current is not None and a.current > limit.score
     }
     if repeated:
@@ -121,9 +122,9 @@ def _summarise(directories: Iterable[Path], limit: NoiseLimit, console: Console)
     lines = [
         f"noise: {name} stayed above {limit.score:g} in {found[name].count} attempts; "
         f"the quietest counts, with {score:.2g}"
-        for name, score in sorted(still.items(), key=lambda item: -item[1])
+        for name, score in sorted(noisy.items(), key=lambda item: -item[1])
     ]
     if len(lines) > SHOWN:
-        lines[SHOWN:] = [f"noise: {len(lines) - SHOWN} more trials stayed above it, with less"]
+        lines[SHOWN:] = [f"noise: {len(lines) - SHOWN} more trials stayed above it, with lower scores"]
     for line in lines:
         console.print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""A study: one question as a TOML file. Every mistake is told with its file, line and key."""
+"""A study: one question as a TOML file. Every mistake is reported with its file, line and key."""
 
 from __future__ import annotations
 
@@ -90,20 +90,20 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Stop(_Frozen):
+class StopRule(_Frozen):
     """Stop once the mean return of the last `episodes` episodes reaches `return`."""
 
     return_: float = Field(alias="return")
     episodes: Count = 100
 
 
-class Budget(_Frozen):
+class BudgetTable(_Frozen):
     """A trial ends at whichever comes first."""
 
     steps: Count | None = None
     episodes: Count | None = None
     wall_s: Annotated[float, Field(gt=0)] | None = None
-    stop: Stop | None = None
+    stop: StopRule | None = None
 
 
 class StudyFile(_Frozen):
@@ -128,7 +128,7 @@ class StudyFile(_Frozen):
     order_seed: Seed = 0
     tensorboard: bool = False
     """Write event files when all trials have ended."""
-    budget: Budget
+    budget: BudgetTable
 
 
 class Override(_Frozen):
@@ -158,11 +158,11 @@ class Study(StudyFile):
 
     @property
     def content(self) -> dict[str, Any]:
-        """What the study asks for, without its wording and without what follows from the toolchains."""
-        unasked = {"title", "question", "tensorboard", "placements", "left_out"}
-        # What a study that does not ask for it never had must not change its hash.
-        unasked |= {"adaptive"} if self.adaptive is None else set()
-        content: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude=unasked)
+        """What determines the trials: without titles and without what follows from the toolchains."""
+        excluded = {"title", "question", "tensorboard", "placements", "left_out"}
+        # Older versions did not have the key: studies without it must keep their hash.
+        excluded |= {"adaptive"} if self.adaptive is None else set()
+        content: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude=excluded)
         return content
 
     @property
@@ -184,6 +184,8 @@ def load_study(path: Path | str, catalogue: Catalogue | None = None) -> Study:
         study_hyper.read(source, hyper_table, (), ())
         raise source.problem(FIX)
     _check_budget(source, file.budget)
+    if file.division == "open":
+        source.mistake(("division",), 'the open division is not built yet; use "closed"')
     if file.dtype == "tf32" and "cpu" in file.devices:
         source.mistake(("dtype",), 'tf32 is a precision of GPUs: give `devices = ["cuda"]`, or float32')
     placements, left_out = place(source, file.contestants, file.devices, file.workers, catalogue)
@@ -205,7 +207,7 @@ def load_study(path: Path | str, catalogue: Catalogue | None = None) -> Study:
 
 
 def differences(old: Study, new: Study) -> list[str]:
-    """One line for each thing asked for differently, `seeds: 3 → 5`; empty when the hashes agree."""
+    """One line for each key that differs, `seeds: 3 → 5`; empty when the hashes agree."""
     before, after = _spelled_out(old), _spelled_out(new)
     return [
         f"{key}: {before.get(key, 'default')} → {after.get(key, 'default')}"
@@ -239,7 +241,7 @@ def _spelled(value: Any) -> str:
 
 
 def _validate(source: Source, table: dict[str, Any], catalogue: Catalogue) -> StudyFile | None:
-    """The file, or after mistakes its sound part, so that the remaining checks can still speak.
+    """The file, or after mistakes its valid part, so that the other checks still run on it.
 
     None if too little is left.
     """
@@ -247,12 +249,12 @@ def _validate(source: Source, table: dict[str, Any], catalogue: Catalogue) -> St
         return StudyFile.model_validate(table, context=catalogue)
     except ValidationError as error:
         rejected = error.errors(include_url=False)
-    sound = copy.deepcopy(table)
+    valid = copy.deepcopy(table)
     for details in sorted(rejected, key=_removal_order, reverse=True):
         source.mistake(_place_of(details), _message(details))
-        _remove(sound, details["loc"])
+        _remove(valid, details["loc"])
     try:
-        return StudyFile.model_validate(sound, context=catalogue)
+        return StudyFile.model_validate(valid, context=catalogue)
     except ValidationError:
         return None
 
@@ -299,7 +301,7 @@ def _message(details: ErrorDetails) -> str:
 _KEYS = {
     "": [*(name for name in StudyFile.model_fields if name != "adaptive"), "hyper"],
     "seeds": [*Adaptive.model_fields],
-    "budget": [*Budget.model_fields],
+    "budget": [*BudgetTable.model_fields],
     "budget.stop": ["return", "episodes"],
 }
 _WANTED = {
@@ -316,7 +318,7 @@ _WANTED = {
 }
 
 
-def _check_budget(source: Source, budget: Budget) -> None:
+def _check_budget(source: Source, budget: BudgetTable) -> None:
     written = source.table.get("budget", {})
     if not any(limit in written for limit in ("steps", "episodes", "wall_s")):
         why = "a stop rule alone may never end a trial" if budget.stop else "a trial would never end"

@@ -1,4 +1,7 @@
-"""Where each key and array item stands in a TOML file, and mistakes reported with that place."""
+"""The line of each key and array item of a TOML file, and mistakes reported with that line.
+
+Written by hand: no TOML library that is installed everywhere gives the lines of array items.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from rldyno.study.lines import Location, Source
 from rldyno.toolchains.contestants import Catalogue
+from rldyno_rig.contestant import Contestant
 
 
 class Placement(NamedTuple):
@@ -27,17 +28,18 @@ def place(
 ) -> tuple[list[Placement], list[str]]:
     """Every contestant × device × workers that can run, and why the others cannot.
 
-    A crossing that cannot run is left out; a contestant, device or number of workers that is left out
-    everywhere is a mistake.
+    A combination that cannot run is left out. A contestant, device or number of workers for which no
+    combination is left is a mistake.
     """
     placements: list[Placement] = []
     left_out: list[str] = []
     for contestant in contestants:
-        framework, _, mode = contestant.partition(":")
+        framework = Contestant.parse(contestant).framework
         toolchain = catalogue[framework]
-        usable = [device for device in devices if device in toolchain.modes[mode]]
+        supported = toolchain.modes[Contestant.parse(contestant).mode]
+        usable = [device for device in devices if device in supported]
         counts = [count for count in workers if count <= toolchain.max_workers]
-        runs_on = f"it runs on {' and '.join(toolchain.modes[mode])} only"
+        runs_on = f"it runs on {' and '.join(supported)} only"
         runs_with = f"{framework} runs with {_up_to(toolchain.max_workers)} only"
         location = _item(source, "contestants", contestant)
         if not usable:

@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,26 +15,17 @@ from typing import Any
 import numpy as np
 
 from rldyno.study import hyper as study_hyper
-from rldyno.study.file import Budget, Study
+from rldyno.study.file import BudgetTable, Study
 from rldyno_rig import hyper
-from rldyno_rig.schema import SCHEMA_VERSION
+from rldyno_rig.contestant import Contestant
+from rldyno_rig.trial_file import Budget, TrialFile
 
-HANG_TIMEOUT_S = 300.0
-SAMPLE_HZ = 20.0
-
-# What of trial.json does not shape the computation, and so not the trial's id.
-_CIRCUMSTANCES = ("schema", "trial", "block", "hang_timeout_s", "sample_hz")
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What ends a trial, as trial.json has it; None is no limit."""
-
-    steps: int | None
-    episodes: int | None
-    wall_s: float | None
-    stop_return: float | None
-    stop_episodes: int | None
+# What determines the computation, and with it the trial's id.
+_COMPUTATION = (
+    *("contestant", "framework", "mode", "algorithm", "environment", "max_episode_steps", "device"),
+    *("cores", "workers", "dtype", "division", "seed", "hyper", "budget"),
+)
+_ADDED_WHEN_PREPARED = ("backend", "interpreter", "isolated", "variables", "conditions")
 
 
 @dataclass(frozen=True)
@@ -51,15 +42,11 @@ class Cell:
     dtype: str
     division: str
     hyper: hyper.Hyper
-    budget: Limits
+    budget: Budget
 
     @property
     def framework(self) -> str:
-        return self.contestant.partition(":")[0]
-
-    @property
-    def mode(self) -> str:
-        return self.contestant.partition(":")[2]
+        return Contestant.parse(self.contestant).framework
 
 
 @dataclass(frozen=True)
@@ -69,56 +56,44 @@ class Trial:
     cell: Cell
     seed: int
     block: int
-    hang_timeout_s: float = HANG_TIMEOUT_S
-    sample_hz: float = SAMPLE_HZ
 
     @cached_property
     def id(self) -> str:
-        """A readable slug and a hash of what shapes the computation, safe as a file name anywhere."""
-        content = {key: value for key, value in self._fields().items() if key not in _CIRCUMSTANCES}
+        """Readable words and a hash of what determines the computation; a safe file name on any system."""
+        content = {key: value for key, value in self._file("").to_json().items() if key in _COMPUTATION}
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
         cell = self.cell
         words = (cell.contestant, cell.algorithm, cell.environment, cell.device)
         slug = ".".join(re.sub(r"[^A-Za-z0-9_-]+", "-", word) for word in words)
         return f"{slug[:80]}.s{self.seed}.{digest[:8]}"
 
+    def to_file(self) -> TrialFile:
+        """trial.json without interpreter, variables and conditions, which the session adds."""
+        return self._file(self.id)
+
     def to_json(self) -> dict[str, Any]:
-        """trial.json, but for the interpreter and its variables, which the launcher adds."""
-        fields = self._fields()
-        return {"schema": fields.pop("schema"), "trial": self.id, **fields}
+        """What the plan knows of trial.json."""
+        values = self.to_file().to_json()
+        return {key: value for key, value in values.items() if key not in _ADDED_WHEN_PREPARED}
 
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Trial:
-        own = [field.name for field in dataclasses.fields(Cell) if field.name not in ("hyper", "budget")]
-        cell = Cell(
-            **{name: values[name] for name in own},
-            hyper=hyper.from_json(values["algorithm"], values["hyper"]),
-            budget=Limits(**values["budget"]),
-        )
-        return cls(cell, values["seed"], values["block"], values["hang_timeout_s"], values["sample_hz"])
-
-    def _fields(self) -> dict[str, Any]:
+    def _file(self, trial_id: str) -> TrialFile:
         cell = self.cell
-        return {
-            "schema": SCHEMA_VERSION,
-            "contestant": cell.contestant,
-            "framework": cell.framework,
-            "mode": cell.mode,
-            "algorithm": cell.algorithm,
-            "environment": cell.environment,
-            "max_episode_steps": cell.max_episode_steps,
-            "device": cell.device,
-            "cores": cell.cores,
-            "workers": cell.workers,
-            "dtype": cell.dtype,
-            "division": cell.division,
-            "seed": self.seed,
-            "block": self.block,
-            "hyper": hyper.to_json(cell.hyper),
-            "budget": dataclasses.asdict(cell.budget),
-            "hang_timeout_s": self.hang_timeout_s,
-            "sample_hz": self.sample_hz,
-        }
+        return TrialFile(
+            trial=trial_id,
+            contestant=Contestant.parse(cell.contestant),
+            algorithm=cell.algorithm,
+            environment=cell.environment,
+            seed=self.seed,
+            hyper=hyper.to_json(cell.hyper),
+            budget=cell.budget,
+            max_episode_steps=cell.max_episode_steps,
+            device=cell.device,
+            cores=cell.cores,
+            workers=cell.workers,
+            dtype=cell.dtype,
+            division=cell.division,
+            block=self.block,
+        )
 
 
 @dataclass(frozen=True)
@@ -126,11 +101,11 @@ class Plan:
     study: Study
     cells: tuple[Cell, ...]
     trials: tuple[Trial, ...]
-    """In execution order; with adaptive seeds all that may be needed."""
+    """In the order in which they run; with adaptive seeds all that may be needed."""
 
     @property
     def opening(self) -> tuple[Trial, ...]:
-        """Those that run whatever comes out: all but the seeds that are added where a comparison is open."""
+        """The trials that always run: all but the seeds that are added where a comparison is open."""
         adaptive = self.study.adaptive
         return tuple(trial for trial in self.trials if adaptive is None or trial.block < adaptive.min)
 
@@ -138,8 +113,8 @@ class Plan:
 def make_plan(study: Study) -> Plan:
     """One block per seed, each holding every cell once, in an order drawn for that block.
 
-    Contestants alternate, so a drift of the machine touches all of them; whole blocks are balanced, and the
-    order of a block does not depend on how many follow.
+    Contestants alternate, so a drift of the machine affects all of them. Whole blocks are balanced. The order
+    of a block does not depend on how many blocks follow.
     """
     cells = tuple(_cells(study))
     trials = []
@@ -150,7 +125,7 @@ def make_plan(study: Study) -> Plan:
 
 
 def _cells(study: Study) -> Iterator[Cell]:
-    limits = _limits(study.budget)
+    budget = _budget(study.budget)
     for algorithm, environment in itertools.product(study.algorithms, study.environments):
         shipped = hyper.defaults(algorithm, environment)
         for values in study_hyper.combinations(study.axes(algorithm, environment)):
@@ -169,16 +144,15 @@ def _cells(study: Study) -> Iterator[Cell]:
                     dtype=study.dtype,
                     division=study.division,
                     hyper=complete,
-                    budget=limits,
+                    budget=budget,
                 )
 
 
-def _limits(budget: Budget) -> Limits:
-    stop = budget.stop
-    return Limits(
-        steps=budget.steps,
-        episodes=budget.episodes,
-        wall_s=budget.wall_s,
-        stop_return=stop.return_ if stop else None,
-        stop_episodes=stop.episodes if stop else None,
+def _budget(table: BudgetTable) -> Budget:
+    return Budget(
+        steps=table.steps,
+        episodes=table.episodes,
+        wall_s=table.wall_s,
+        stop_return=table.stop.return_ if table.stop else None,
+        stop_episodes=table.stop.episodes if table.stop else None,
     )

@@ -1,4 +1,4 @@
-"""The seeds of a study: a fixed number, a list, or as many as it takes to resolve the ranking."""
+"""The seeds of a study: a fixed number, a list, or as many as the ranking needs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Seeds = Annotated[int, BeforeValidator(whole), Field(ge=2, le=MAX_SEEDS)]
 
 
 class Adaptive(BaseModel):
-    """`seeds = { min = 5, max = 30, until = "resolved" }`: all contestants get `min` seeds, those of
-    comparisons that are still open more, up to `max`.
+    """`seeds = { min = 5, max = 30, until = "resolved" }`: all contestants get `min` seeds. Contestants of
+    comparisons that are still open get more, up to `max`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -27,7 +27,7 @@ class Adaptive(BaseModel):
     min: Seeds = 5
     max: Seeds
     until: Literal["resolved", "winner"] = "resolved"
-    """`resolved`: every two neighbours in the ranking; `winner`: everybody against the first."""
+    """`resolved`: every two neighbours in the ranking; `winner`: each contestant against the first."""
     within: Annotated[float, Field(gt=0, lt=1)] = 0.02
     """Contestants whose ratio is shown to be below 1 + this are equal."""
 
@@ -44,7 +44,7 @@ def all_seeds(value: Any) -> Any:
     """N seeds are 0 … N − 1; adaptive ones all that may be needed."""
     if isinstance(value, dict):
         most = whole(value.get("max"))
-        # A mistake in the table is told by Adaptive: here it only must not be told twice.
+        # Adaptive reports a mistake in the table; it must not be reported twice.
         value = most if isinstance(most, int) and 1 <= most <= MAX_SEEDS else 1
     value = whole(value)
     if not isinstance(value, int) or isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""`rldyno trial DIR` without the libraries of the command line, which cost as much as all the rest."""
+"""`rldyno trial DIR` without the command-line libraries, whose import takes as long as everything else."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ def run_one(directory: Path, cpus: str | None, probe_cpu: int | None) -> int:
     """Exit code: 0 done, 1 failed, 3 records cannot be written, 130 interrupted."""
     from rldyno.machine.cpus import available_cpus, parse_cpus, place
     from rldyno.processes.control import INTERRUPTED
-    from rldyno.records.files import DONE, read_json
+    from rldyno.records.trial_state import read_trial
     from rldyno.trial.runner import StoppedError, run_trial
-    from rldyno_rig.schema import TRIAL_FILE
 
     if cpus is None:
-        cores = int(read_json(directory / TRIAL_FILE)["cores"])
+        cores = read_trial(directory).cores
         free, pool = place(available_cpus(), cores)
         worker_cpus = None if pool is None else pool[:cores]
         probe_cpu = free if probe_cpu is None else probe_cpu
@@ -29,13 +28,13 @@ def run_one(directory: Path, cpus: str | None, probe_cpu: int | None) -> int:
     except StoppedError:
         print(f"{directory.name}: interrupted; the same command runs it again", file=sys.stderr)
         return INTERRUPTED
-    after = f" after {outcome['wall_s']:.1f} s" if outcome["wall_s"] is not None else ""
-    print(f"{outcome['trial']}: {outcome['status']} ({outcome['reason']}){after}: {outcome['message']}")
-    return 0 if outcome["status"] == DONE else 1
+    after = f" after {outcome.wall_s:.1f} s" if outcome.wall_s is not None else ""
+    print(f"{outcome.trial}: {outcome.status} ({outcome.reason}){after}: {outcome.message}")
+    return 0 if outcome.done else 1
 
 
 def main(arguments: list[str]) -> int:
-    """What a launcher starts; people get `rldyno trial`, which takes the same."""
+    """What a launcher starts; `rldyno trial` has the same arguments."""
     parser = argparse.ArgumentParser(prog="rldyno trial")
     parser.add_argument("directory", type=Path)
     parser.add_argument("--cpus")

@@ -1,4 +1,4 @@
-"""What a worker holds after each part of its start, in steady state and at most, and whether it leaks."""
+"""Memory of a worker: after each part of its start-up, in steady state, at its peak, and whether it leaks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from rldyno.probe.history import History
 from rldyno.stats.trend import FEWEST_BLOCKS, PER_BLOCK, Trend, trend
+from rldyno_rig.result_file import WorkerResult
 from rldyno_rig.schema import STARTUP
 
 Json = dict[str, Any]
@@ -16,7 +17,7 @@ Json = dict[str, Any]
 LEAK_SHARE_PER_MINUTE = 0.01
 """Growth that counts as a leak, as a share of the steady resident set."""
 LEAK_BYTES = 2**20
-"""And at least so much within the second half of training: below it is an allocator's grain."""
+"""And at least so much in the second half of the training: allocators grow in steps of this size."""
 _MARKS = {"import": "import", "build": "build", "first_call": "warm"}
 """Name of a mark → the part of start-up at whose end it stands."""
 
@@ -32,21 +33,24 @@ class Training:
     replay_rows: int = 0
 
     @staticmethod
-    def of(result: Json | None) -> Training | None:
-        start, length = ((result or {}).get(name) for name in ("train_start_ns", "train_ns"))
-        if result is None or start is None or not length:
+    def of(result: WorkerResult | None) -> Training | None:
+        if result is None or result.train_start_ns is None or not result.train_ns:
             return None
-        memory = result.get("memory") or {}
+        memory = result.memory or {}
         return Training(
-            start, length, result["steps"], memory.get("replay_bytes") or 0, memory.get("replay_rows") or 0
+            result.train_start_ns,
+            result.train_ns,
+            result.steps,
+            memory.get("replay_bytes") or 0,
+            memory.get("replay_rows") or 0,
         )
 
-    def since(self, share: float) -> tuple[float, float]:
-        """From this share of the training to its end, in nanoseconds since the spawn."""
+    def after(self, share: float) -> tuple[float, float]:
+        """From this share of the training to its end, in nanoseconds from the start of the worker."""
         return self.start_ns + share * self.length_ns, self.start_ns + self.length_ns
 
     def filling(self, share: float) -> float:
-        """Bytes per second that replay memory takes from this share on, as it is still being filled."""
+        """Bytes per second by which replay memory grows from this share on, while it is being filled."""
         if not self.replay_rows:
             return 0.0
         rows = min(self.replay_rows, self.steps) - min(self.replay_rows, share * self.steps)
@@ -54,16 +58,16 @@ class Training:
 
 
 def memory_figures(
-    history: History, result: Json | None, peak_bytes: int | None, no_uss: str | None = None
+    history: History, result: WorkerResult | None, peak_bytes: int | None, no_uss: str | None = None
 ) -> Json:
-    """`memory` of outcome.json; its `reasons` say why a figure is null. `no_uss`: why it cannot be read."""
+    """`memory` of an outcome; its `reasons` say why a value is None. `no_uss`: why USS cannot be read."""
     training = Training.of(result)
     missed = "no sample was taken near that moment" if result else "the worker did not get there"
     figures: dict[str, tuple[Any, str]] = {
         f"after_{mark}_bytes": (_at_mark(history, result, mark), missed) for mark in _MARKS
     }
-    unknown = "this C library does not give back what was freed when asked" if result else missed
-    figures["used_bytes"] = ((result or {}).get("memory") or {}).get("used_bytes"), unknown
+    unknown = "this C library cannot give freed memory back to the system" if result else missed
+    figures["used_bytes"] = _noted(result, "used_bytes"), unknown
     figures["peak_bytes"] = peak_bytes, "no sample was taken"
     figures |= _steady_figures(history, training)
     if no_uss and not history.uss:
@@ -74,12 +78,18 @@ def memory_figures(
     }
 
 
-def _at_mark(history: History, result: Json | None, mark: str) -> int | None:
-    """What the worker noted itself; the probe's nearest sample where it could not."""
-    noted = ((result or {}).get("memory") or {}).get(f"after_{mark}_bytes")
+def _noted(result: WorkerResult | None, name: str) -> int | None:
+    """What the worker itself wrote down."""
+    value = ((result.memory if result else None) or {}).get(name)
+    return None if value is None else int(value)
+
+
+def _at_mark(history: History, result: WorkerResult | None, mark: str) -> int | None:
+    """What the worker wrote down; the probe's nearest sample where it could not."""
+    noted = _noted(result, f"after_{mark}_bytes")
     if noted is not None:
-        return int(noted)
-    startup = (result or {}).get("startup_ns") or {}
+        return noted
+    startup = result.startup_ns if result else {}
     parts = STARTUP[: STARTUP.index(_MARKS[mark]) + 1]
     return history.nearest(sum(int(startup[part]) for part in parts)) if set(parts) <= set(startup) else None
 
@@ -88,7 +98,7 @@ def _steady_figures(history: History, training: Training | None) -> dict[str, tu
     names = ("steady_bytes", "uss_steady_bytes", "growth_bytes_per_s", "growth_low", "growth_high", "leak")
     if training is None:
         return dict.fromkeys(names, (None, "the worker left no result of a training"))
-    second_half = training.since(0.5)
+    second_half = training.after(0.5)
     times, rss = history.between(*second_half)
     uss = [held for time, held in history.uss if second_half[0] <= time <= second_half[1]]
     steady = _median(rss)
@@ -104,16 +114,16 @@ def _steady_figures(history: History, training: Training | None) -> dict[str, tu
 
 
 def leaks(history: History, training: Training, growth: Trend, steady_bytes: int) -> bool:
-    """Whether memory grew for certain, beyond what replay memory fills, and to the very end.
+    """Whether memory grew with certainty, more than replay memory explains, until the end.
 
     Over the second half of the training the whole interval must lie above the limit, and the last eighth
-    alone must still grow at half the rate: memory that fills up and then stays is no leak.
+    alone must still grow at half the rate: memory that fills up and then stays is not a leak.
     """
     limit = LEAK_SHARE_PER_MINUTE * steady_bytes / 60.0
     excess = growth.rate - training.filling(0.5)
     if growth.low - training.filling(0.5) <= limit or excess * training.length_ns / 2e9 < LEAK_BYTES:
         return False
-    late = _rate(*history.between(*training.since(0.875))) - training.filling(0.875)
+    late = _rate(*history.between(*training.after(0.875))) - training.filling(0.875)
     return late > max(limit, excess / 2)
 
 

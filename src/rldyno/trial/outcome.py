@@ -1,4 +1,4 @@
-"""How a trial ended: from an exit status, the worker's own result and what was measured, to outcome.json."""
+"""Makes the outcome of a trial from the exit status, the worker's own result and what was measured."""
 
 from __future__ import annotations
 
@@ -8,32 +8,40 @@ import signal
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rldyno.errors import Problem
-from rldyno.machine.noise import Surroundings, noise_figures
+from rldyno.machine.noise import Surroundings, noise_of
 from rldyno.probe import summary
 from rldyno.probe.readings import Counted, Idle, TrialReadings, training_span
-from rldyno.records import files as records
-from rldyno.records.files import Json
+from rldyno.records.files import Json, read_json
+from rldyno.records.outcome import Outcome
+from rldyno.records.status import ABSENT, DONE, FAILED
+from rldyno.records.trial_state import log_tail
 from rldyno.trial.memory import leak_warning, memory_figures
 from rldyno_rig import schema
+from rldyno_rig.result_file import WorkerResult
 
 if TYPE_CHECKING:
     from rldyno.probe import Probe
     from rldyno.probe.hardware import Hardware
     from rldyno.probe.tree import CpuTimes
 
-_RESULT_FIELDS = {"reason": str, "steps": int, "train_ns": int, "startup_ns": dict, "phases_ns": dict}
+_REQUIRED = {"reason": str, "steps": int, "train_ns": int, "startup_ns": dict, "phases_ns": dict}
 
 
 @dataclass(frozen=True)
 class Ending:
-    """Why the worker is no more. An empty reason leaves the verdict to its result.json."""
+    """Why the worker ended. With an empty reason its result.json decides."""
 
     reason: str
     message: str
     exit_code: int | None = None
+
+    @staticmethod
+    def absent(message: str) -> Ending:
+        """The worker could not be started."""
+        return Ending(ABSENT, message)
 
     @staticmethod
     def from_exit(exit_code: int) -> Ending:
@@ -73,72 +81,69 @@ def signal_name(number: int) -> str:
 
 
 def make_outcome(
-    trial: Json,
+    trial: str,
     attempt: int,
     ending: Ending,
     started_at: str,
     measured: Measured | None = None,
     trial_dir: Path | None = None,
-) -> Json:
-    """The content of outcome.json. Without `measured` the worker never ran."""
+) -> Outcome:
+    """Without `measured` the worker never ran."""
     result, flaw = (None, "") if trial_dir is None else read_result(trial_dir / schema.RESULT_FILE)
     status, reason, message = verdict(ending, result, flaw, measured)
-    failed = status == records.FAILED
-    tail = records.log_tail(trial_dir / schema.LOG_FILE) if failed and trial_dir else None
+    tail = log_tail(trial_dir / schema.LOG_FILE) if status == FAILED and trial_dir else None
     if tail and message == ending.message and ending.reason == "crashed":
         message += f": {tail.splitlines()[-1].strip()[:200]}"  # Python's last line names the exception
     signalled = ending.exit_code is not None and ending.exit_code < 0
-    figures = _figures(measured, result)
+    values = _measured_values(measured, result)
     if result is None:
-        figures["reasons"]["result"] = f"the worker left no result: {message}"
-    return {
-        "schema": schema.SCHEMA_VERSION,
-        "trial": trial["trial"],
-        "attempt": attempt,
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "log_tail": tail,
-        "exit_code": None if signalled else ending.exit_code,
-        "signal": signal_name(-ending.exit_code) if signalled and ending.exit_code is not None else None,
-        "started_at": started_at,
-        **figures,
-        "warnings": warnings(figures, measured),
-        "result": result,
-    }
+        values["reasons"]["result"] = f"the worker left no result: {message}"
+    return Outcome(
+        trial=trial,
+        attempt=attempt,
+        status=status,
+        reason=reason,
+        message=message,
+        log_tail=tail,
+        exit_code=None if signalled else ending.exit_code,
+        signal=signal_name(-ending.exit_code) if signalled and ending.exit_code is not None else None,
+        started_at=started_at,
+        warnings=warnings(values, measured),
+        result=result,
+        **values,
+    )
 
 
-def read_result(path: Path) -> tuple[Json | None, str]:
-    """(the worker's result or None, what is wrong with it)."""
+def read_result(path: Path) -> tuple[WorkerResult | None, str]:
+    """(the worker's result or None, what is wrong with the file)."""
     if not path.exists():
         return None, "ended without a result"
     try:
-        result = records.read_json(path)
+        values = read_json(path)
     except Problem:
-        return None, f"ended without a result: {path.name} is garbage"
-    for name, kind in _RESULT_FIELDS.items():
-        if not isinstance(result.get(name), kind):
+        return None, f"ended without a result: {path.name} is damaged"
+    for name, kind in _REQUIRED.items():
+        if not isinstance(values.get(name), kind):
             return None, f"ended without a usable result: {path.name} has no valid `{name}`"
-    if result["reason"] not in schema.DONE_REASONS and result["reason"] not in schema.FAILED_REASONS:
-        return None, f"ended without a usable result: unknown reason `{result['reason'][:40]}`"
-    return result, ""
+    if values["reason"] not in schema.DONE_REASONS and values["reason"] not in schema.FAILED_REASONS:
+        return None, f"ended without a usable result: unknown reason `{values['reason'][:40]}`"
+    return WorkerResult.from_json(values), ""
 
 
 def verdict(
-    ending: Ending, result: Json | None, flaw: str, measured: Measured | None
+    ending: Ending, result: WorkerResult | None, flaw: str, measured: Measured | None
 ) -> tuple[str, str, str]:
-    """(status, reason, message): the runner's own judgement first, then the worker's."""
-    said = str((result or {}).get("message") or "")
+    """(status, reason, message). What the runner saw counts before what the worker wrote."""
     if ending.reason == "killed" and measured:
-        return records.FAILED, "killed", ending.message + _memory_hint(ending, measured)
-    if ending.reason == "crashed" and result and result["reason"] in schema.FAILED_REASONS and said:
-        return records.FAILED, result["reason"], said
+        return FAILED, "killed", ending.message + _memory_hint(ending, measured)
+    if ending.reason == "crashed" and result and result.reason in schema.FAILED_REASONS and result.message:
+        return FAILED, result.reason, result.message
     if ending.reason:
-        return records.FAILED, ending.reason, ending.message
+        return FAILED, ending.reason, ending.message
     if result is None:
-        return records.FAILED, "crashed", flaw
-    status = records.DONE if result["reason"] in schema.DONE_REASONS else records.FAILED
-    return status, result["reason"], said or f"ended by `{result['reason']}`"
+        return FAILED, "crashed", flaw
+    status = DONE if result.reason in schema.DONE_REASONS else FAILED
+    return status, result.reason, result.message or f"ended by `{result.reason}`"
 
 
 def _memory_hint(ending: Ending, measured: Measured) -> str:
@@ -156,15 +161,18 @@ def physical_memory_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def _figures(measured: Measured | None, result: Json | None) -> Json:
+def _measured_values(measured: Measured | None, result: WorkerResult | None) -> dict[str, Any]:
+    """The fields of an Outcome that were measured, and `reasons` for those that were not."""
     if measured is None:
-        names = ["wall_s", "cpu_s", "peak_rss_bytes", "baseline_rss_bytes"]
-        names += [*summary.block_names(), "memory", "gpu", "affinity", "probe", "noise"]
-        return {**dict.fromkeys(names), "reasons": dict.fromkeys(names, "the worker never ran")}
+        sections = dict.fromkeys([*summary.block_names(), "memory", "gpu"])
+        names = [*sections, "wall_s", "cpu_s", "peak_rss_bytes", "baseline_rss_bytes"]
+        names += ["affinity", "probe", "noise"]
+        return {"sections": sections, "reasons": dict.fromkeys(names, "the worker never ran")}
     wall_s, cpu_s = measured.wall_ns / 1e9, _cpu_s(measured)
     no_uss = measured.probe.tree.reasons.get("uss_bytes")
     memory = memory_figures(measured.probe.memory, result, _peak_rss(measured), no_uss)
-    span = training_span(result)
+    written = result.to_json() if result else None
+    span = training_span(written)
     readings = TrialReadings(
         measured.probe,
         measured.hardware,
@@ -173,7 +181,7 @@ def _figures(measured: Measured | None, result: Json | None) -> Json:
         measured.usage,
         measured.counted,
         measured.idle,
-        result,
+        written,
     )
     gpu = summary.gpu_figures(measured.hardware, span)
     reasons = {
@@ -187,43 +195,41 @@ def _figures(measured: Measured | None, result: Json | None) -> Json:
         "cpu_s": cpu_s,
         "peak_rss_bytes": memory["peak_bytes"],
         "baseline_rss_bytes": memory["after_import_bytes"],
-        "memory": memory,
-        **summary.trial_figures(readings),
-        "gpu": gpu,
+        "sections": {"memory": memory, **summary.trial_figures(readings), "gpu": gpu},
         "affinity": measured.affinity,
         "probe": {
             "samples": measured.probe.samples,
             "cpu_s": measured.probe_cpu_s,
             "core_percent": 100.0 * measured.probe_cpu_s / wall_s if wall_s > 0 else None,
         },
-        "noise": noise_figures(measured.surroundings, measured.cpu_times, cpu_s or 0.0),
+        "noise": noise_of(measured.surroundings, measured.cpu_times, cpu_s or 0.0),
         "reasons": {name: reason for name, reason in reasons.items() if reason},
     }
 
 
-def warnings(figures: Json, measured: Measured | None) -> list[str]:
-    """What a reader of the figures must know, one sentence each."""
+def warnings(values: Json, measured: Measured | None) -> tuple[str, ...]:
+    """What a reader of the values must know, one sentence each."""
     if measured is None:
-        return []
+        return ()
+    sections = values["sections"]
     found = [
-        leak_warning(figures["memory"]),
-        summary.oversubscription_warning(figures["cpu"], measured.cores),
-        *summary.gpu_warnings(figures["gpu"], measured.hardware),
+        leak_warning(sections["memory"]),
+        summary.oversubscription_warning(sections["cpu"], measured.cores),
+        *summary.gpu_warnings(sections["gpu"], measured.hardware),
     ]
-    return [warning for warning in found if warning]
+    return tuple(warning for warning in found if warning)
 
 
 def _cpu_s(measured: Measured) -> float | None:
-    """The kernel's exact account covers children that were waited for, the probe's the others too."""
+    """The kernel counts exactly, but only children that were waited for; the probe sees the others, too."""
     exact = measured.usage.ru_utime + measured.usage.ru_stime if measured.usage else 0.0
     return max(exact, measured.probe.cpu_ns / 1e9) or None
 
 
 def _peak_rss(measured: Measured) -> int | None:
-    """Of the samples, VmHWM and the kernel's ru_maxrss the highest.
+    """The highest of the samples, VmHWM and the kernel's ru_maxrss.
 
-    ru_maxrss also covers this runner, whose copy the worker was before it became Python: it counts only
-    above the runner's own.
+    The worker begins as a copy of this process, so ru_maxrss counts only where it is above our own.
     """
     unit = 1 if sys.platform == "darwin" else 1024
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,4 +1,4 @@
-"""One trial: start the worker, watch it, end it if it must be ended, and write down what happened.
+"""One trial: start the worker, watch it, stop it if necessary, and write the outcome.
 
 This is what `rldyno trial DIR` runs, in a process of its own that sits on another CPU than the worker. It
 starts once per trial: nothing heavy is imported here.
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rldyno.errors import Problem
 from rldyno.machine.facts import calibrate, host_sha256
-from rldyno.machine.noise import Surroundings, best_calibration, frequency_mhz, keep_calibration
+from rldyno.machine.noise import Surroundings, frequency_mhz
 from rldyno.probe import Probe
 from rldyno.probe.hardware import Hardware, open_hardware
 from rldyno.probe.perf import Counters
@@ -24,10 +24,13 @@ from rldyno.probe.readings import Counted, Idle
 from rldyno.processes.children import EndWatch, kill_all, signal_group
 from rldyno.processes.control import CANNOT_WRITE, StopFlag, pin, stop_signals
 from rldyno.processes.rig import FAULT_HANDLER, Runtime, start_rig
-from rldyno.records import files as records
-from rldyno.records.files import Json
+from rldyno.records.files import now_iso, write_json
+from rldyno.records.locks import LockedError, locked
+from rldyno.records.outcome import Outcome
+from rldyno.records.trial_state import TRIAL_LOCK, put_aside, read_outcome, read_trial
 from rldyno.trial.outcome import Ending, Measured, make_outcome
 from rldyno_rig import schema
+from rldyno_rig.trial_file import Conditions, TrialFile
 
 _GRACE_S = 2.0
 _CHECK_NS = 1_000_000_000
@@ -38,23 +41,22 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 
 class StoppedError(Exception):
-    """The trial was told to stop, or its parent is gone. It leaves no outcome and will be run again."""
+    """A signal stopped the trial, or its parent has ended. It leaves no outcome and will be run again."""
 
 
-def run_trial(trial_dir: Path, cpus: tuple[int, ...] | None, probe_cpu: int | None) -> Json:
-    """Run the trial and return its outcome, which is also on disk then. A trial that is done stays done.
+def run_trial(trial_dir: Path, cpus: tuple[int, ...] | None, probe_cpu: int | None) -> Outcome:
+    """Run the trial and return its outcome, which is then also on disk. A trial that is done is not repeated.
 
     Raises StoppedError when interrupted, Problem when it cannot be run or its records cannot be written.
     """
     trial_dir = trial_dir.resolve()
-    trial = records.read_json(trial_dir / schema.TRIAL_FILE)
+    trial = read_trial(trial_dir)
     try:
-        with records.locked(trial_dir / records.TRIAL_LOCK):
-            done = _done_outcome(trial_dir)
-            return done if done is not None else _attempt(trial_dir, trial, cpus, probe_cpu)
-    except records.LockedError as busy:
+        with locked(trial_dir / TRIAL_LOCK):
+            return _done_outcome(trial_dir) or _attempt(trial_dir, trial, cpus, probe_cpu)
+    except LockedError as error:
         raise Problem(
-            f"another process ({busy}) is running {trial_dir.name}", fix="wait for it, or stop it", code=1
+            f"another process ({error}) is running {trial_dir.name}", fix="wait for it, or stop it", code=1
         ) from None
     except OSError as error:
         if error.errno not in _NO_SPACE:
@@ -66,84 +68,77 @@ def run_trial(trial_dir: Path, cpus: tuple[int, ...] | None, probe_cpu: int | No
         ) from error
 
 
-def _done_outcome(trial_dir: Path) -> Json | None:
-    path = trial_dir / schema.OUTCOME_FILE
-    if not path.exists():
-        return None
+def _done_outcome(trial_dir: Path) -> Outcome | None:
     try:
-        outcome = records.read_json(path)
+        outcome = read_outcome(trial_dir)
     except Problem:
         return None
-    return outcome if outcome.get("status") == records.DONE else None
+    return outcome if outcome.done else None
 
 
-def _attempt(trial_dir: Path, trial: Json, cpus: tuple[int, ...] | None, probe_cpu: int | None) -> Json:
-    attempt = records.put_aside(trial_dir)
+def _attempt(
+    trial_dir: Path, trial: TrialFile, cpus: tuple[int, ...] | None, probe_cpu: int | None
+) -> Outcome:
+    attempt = put_aside(trial_dir)
     pin(cpus)
-    before_it = _surroundings(trial_dir, cpus)
+    surroundings = _surroundings(trial.conditions, cpus)
     machine = open_machine()
-    idle = idle_machine(trial_dir, before_it.host, machine.memory_percent())
-    hardware = open_hardware(trial["device"], trial["workers"], runtime_of(trial).environment())
+    idle = idle_machine(trial.conditions, surroundings.host, machine.memory_percent())
+    hardware = open_hardware(trial.device, trial.workers, runtime_of(trial).environment())
     kills, before = machine.oom_kills(), machine.cpu_times(cpus)
     with stop_signals() as stop:
-        started_at, spawn_ns = records.now_iso(), time.monotonic_ns()
+        started_at, spawn_ns = now_iso(), time.monotonic_ns()
         try:
             worker = Worker(trial_dir, trial, cpus, spawn_ns)
         except OSError as error:
             if error.errno in _NO_SPACE:
                 raise
-            outcome = make_outcome(trial, attempt, Ending("absent", _cannot_start(trial, error)), started_at)
+            ending = Ending.absent(f"cannot start {trial.interpreter}: {error.strerror or error}")
+            outcome = make_outcome(trial.trial, attempt, ending, started_at)
         else:
             pin(None if probe_cpu is None else (probe_cpu,))
-            ending, measured = _watch(worker, trial, stop, before_it, hardware)
+            ending, measured = _watch(worker, trial, stop, surroundings, hardware)
             measured.cpu_times = before, machine.cpu_times(cpus)
             measured.out_of_memory = kills is not None and kills != machine.oom_kills()
-            measured.cores = trial["cores"] if cpus is None else len(cpus)
+            measured.cores = trial.cores if cpus is None else len(cpus)
             measured.idle = idle
             measured.affinity = {
                 "worker": None if cpus is None else list(cpus),
                 "probe": None if probe_cpu is None else [probe_cpu],
             }
-            outcome = make_outcome(trial, attempt, ending, started_at, measured, trial_dir)
-    records.write_json(trial_dir / schema.OUTCOME_FILE, outcome)
+            outcome = make_outcome(trial.trial, attempt, ending, started_at, measured, trial_dir)
+    write_json(trial_dir / schema.OUTCOME_FILE, outcome.to_json())
     return outcome
 
 
-def _surroundings(trial_dir: Path, cpus: tuple[int, ...] | None) -> Surroundings:
-    """Of the CPUs that this process is pinned to."""
+def _surroundings(conditions: Conditions, cpus: tuple[int, ...] | None) -> Surroundings:
+    """The calibration runs on the CPUs that this process is pinned to."""
     host = host_sha256()
-    best = best_calibration(trial_dir, host)
-    calibration = calibrate()
-    keep_calibration(trial_dir, host, min(calibration.median_ns, best or calibration.median_ns))
-    return Surroundings(host, calibration, best, frequency_mhz(cpus))
+    return Surroundings(host, calibrate(), conditions.best_calibration_ns.get(host), frequency_mhz(cpus))
 
 
-def idle_machine(trial_dir: Path, host: str, memory_percent: float) -> Idle:
-    """The CPU use of the idle machine takes a second to measure: `rldyno run` does so before its trials."""
-    try:
-        manifest = records.read_json(trial_dir.parent.parent / records.MANIFEST_FILE)
-    except Problem:
-        return Idle(None, "measured by `rldyno run`; this trial was started without it", memory_percent)
-    if (manifest.get("machine") or {}).get("host_sha256") != host:
-        return Idle(None, "measured on the machine that began the run, which is another one", memory_percent)
-    percent = manifest.get("idle_cpu_percent")
-    return Idle(
-        percent, None if percent is not None else "measured with the limits: --no-limits", memory_percent
-    )
+def idle_machine(conditions: Conditions, host: str, memory_percent: float) -> Idle:
+    """CPU use takes a second to measure: `rldyno run` measures it once, before its trials."""
+    reason = None
+    if conditions.host is None:
+        reason = "`rldyno run` measures it; this trial was started without it"
+    elif conditions.host != host:
+        reason = "measured on the machine that began the run, which is another one"
+    elif conditions.idle_cpu_percent is None:
+        reason = "measured together with the limits, which --no-limits skipped"
+    return Idle(None if reason else conditions.idle_cpu_percent, reason, memory_percent)
 
 
-def _cannot_start(trial: Json, error: OSError) -> str:
-    return f"cannot start {trial['interpreter']}: {error.strerror or error}"
-
-
-def runtime_of(trial: Json) -> Runtime:
-    return Runtime(Path(trial["interpreter"]), trial["isolated"], trial["variables"])
+def runtime_of(trial: TrialFile) -> Runtime:
+    return Runtime(Path(trial.interpreter or ""), trial.isolated, trial.variables)
 
 
 class Worker:
     """The measured process, leader of its own session and process group."""
 
-    def __init__(self, trial_dir: Path, trial: Json, cpus: tuple[int, ...] | None, spawn_ns: int) -> None:
+    def __init__(
+        self, trial_dir: Path, trial: TrialFile, cpus: tuple[int, ...] | None, spawn_ns: int
+    ) -> None:
         self.trial_dir = trial_dir
         self.spawn_ns = spawn_ns
         self.status: int | None = None
@@ -179,7 +174,7 @@ class Worker:
         return int(self._process.returncode or 0)
 
     def stop(self, first_signal: int, watch: EndWatch, grace_s: float = _GRACE_S) -> None:
-        """Ask, wait a little, then kill the whole group."""
+        """Send the signal, wait for a short time, then kill the whole group."""
         signal_group(self.pid, first_signal)
         deadline = time.monotonic() + grace_s
         while not self.ended() and time.monotonic() < deadline:
@@ -190,7 +185,7 @@ class Worker:
 
 
 def _watch(
-    worker: Worker, trial: Json, stop: StopFlag, surroundings: Surroundings, hardware: Hardware
+    worker: Worker, trial: TrialFile, stop: StopFlag, surroundings: Surroundings, hardware: Hardware
 ) -> tuple[Ending, Measured]:
     """Sample until the worker ends or must be ended. Whatever happens here, no process is left behind."""
     watch = EndWatch()
@@ -200,8 +195,8 @@ def _watch(
     cpu_before = time.process_time()
     try:
         output = (worker.trial_dir / schema.SAMPLES_FILE).open("w", encoding="ascii", newline="")
-        probe = Probe(worker.pid, trial["sample_hz"], output, worker.spawn_ns, hardware=hardware)
-        ending = _sample_until_end(worker, probe, watch, stop, trial["hang_timeout_s"])
+        probe = Probe(worker.pid, trial.sample_hz, output, worker.spawn_ns, hardware=hardware)
+        ending = _sample_until_end(worker, probe, watch, stop, trial.hang_timeout_s)
     finally:
         strays = probe.pids() if probe else []
         if not worker.ended():

@@ -20,15 +20,16 @@ from rldyno.answers.analysis import Analysis
 from rldyno.answers.looks import latest, status_lines
 from rldyno.answers.sentence import verdict
 from rldyno.answers.table import compare
-from rldyno.records import files as records
-from rldyno.records.files import Json, Results
+from rldyno.records.directory import ResultsDirectory
+from rldyno.records.files import read_json, write_json
+from rldyno.records.manifest import Manifest
 from rldyno.results.load import Results as LoadedResults
 from rldyno.results.load import load_results
-from rldyno.session import rounds
-from rldyno.session.manifest import adaptive_part
+from rldyno.session import seed_rounds
+from rldyno.session.manifest import adaptive_seeds
 from rldyno.study.file import load_study
 from rldyno.study.plan import Plan, Trial, make_plan
-from rldyno_rig.schema import OUTCOME_FILE, SCHEMA_VERSION, TRIAL_FILE
+from rldyno_rig.schema import OUTCOME_FILE, TRIAL_FILE
 
 STUDY = """
 contestants = ["numpy:eager", "torch:eager", "jax:jit"]
@@ -46,7 +47,7 @@ class Killed(Exception):
     pass
 
 
-class Course:
+class FakeRun:
     """A results directory whose trials end at once, with known speeds."""
 
     def __init__(self, folder: Path, seeds: str, rates: dict[str, tuple[float, float]] = RATES) -> None:
@@ -54,7 +55,7 @@ class Course:
         path = folder / "study.toml"
         path.write_text(STUDY.format(seeds=seeds))
         self.plan = make_plan(load_study(path))
-        self.results = Results(folder / "out")
+        self.results = ResultsDirectory(folder / "out")
         self.results.trials.mkdir(parents=True, exist_ok=True)
         self.rates = rates
         self.ran: list[str] = []
@@ -62,20 +63,20 @@ class Course:
 
     def go(self, kill_after: int | None = None, hours: float | None = None) -> Plan:
         earlier = self.results.read_manifest() if self.results.manifest.exists() else None
-        part = rounds.begun(self.plan, earlier)
-        manifest: Json = {
-            "schema": SCHEMA_VERSION,
-            "adaptive": adaptive_part(self.plan.study, earlier),
-            "trials": [trial.id for trial in part.trials],
-        }
-        records.write_json(self.results.manifest, manifest)
+        opening = seed_rounds.current_plan(self.plan, earlier)
+        manifest = Manifest(
+            adaptive=adaptive_seeds(self.plan.study, earlier),
+            trials=tuple(trial.id for trial in opening.trials),
+        )
+        self.results.write_manifest(manifest)
         stream = io.StringIO()
         console = Console(file=stream, width=200)
         run = self.runner(kill_after)
-        clock = rounds.Hours(hours and hours * 3600)
+        clock = seed_rounds.Hours(hours and hours * 3600)
         try:
-            rounds.run_opening(part, run, clock)
-            return rounds.add_seeds(self.results, self.plan, manifest, run, clock, console)
+            seed_rounds.run_opening(opening, run, clock)
+            manifest = seed_rounds.add_seeds(self.results, self.plan, manifest, run, clock, console)
+            return seed_rounds.current_plan(self.plan, manifest)
         finally:
             self.said = stream.getvalue()
 
@@ -107,18 +108,18 @@ class Course:
 
     def looks(self) -> list[dict[str, Any]]:
         """What the manifest keeps, but for the time of day."""
-        adaptive = self.results.read_manifest()["adaptive"]
+        adaptive = self.results.read_manifest().to_json()["adaptive"]
         return [{name: value for name, value in look.items() if name != "at"} for look in adaptive["looks"]]
 
 
 def test_only_open_comparisons_get_more_seeds_up_to_the_most(tmp_path: Path) -> None:
-    course = Course(tmp_path, "{ min = 5, max = 7 }")
-    part = course.go()
-    assert course.seeds() == {"numpy:eager": 7, "torch:eager": 7, "jax:jit": 5}
-    manifest = course.results.read_manifest()
+    fake = FakeRun(tmp_path, "{ min = 5, max = 7 }")
+    part = fake.go()
+    assert fake.seeds() == {"numpy:eager": 7, "torch:eager": 7, "jax:jit": 5}
+    manifest = fake.results.read_manifest().to_json()
     assert manifest["trials"] == [trial.id for trial in part.trials]
     assert manifest["adaptive"]["ended"] == "max"
-    assert [look["added"] for look in course.looks()] == [2, 2, 0]
+    assert [look["added"] for look in fake.looks()] == [2, 2, 0]
     states = {
         (duel["first"], duel["second"]): duel["state"]
         for duel in latest(manifest)["DQN on CartPole-v1"]["duels"]
@@ -127,40 +128,40 @@ def test_only_open_comparisons_get_more_seeds_up_to_the_most(tmp_path: Path) -> 
     assert {pair for pair, state in states.items() if state == "different"} == {
         pair for pair in states if pair[0] == "jax:jit"
     }
-    assert "1 of 2 comparisons decided, 1 open" in course.said
-    assert "adding 2 trials, seed 5" in course.said
-    assert "no more seeds: the most seeds that the study allows are spent" in course.said
+    assert "1 of 2 comparisons decided, 1 open" in fake.said
+    assert "adding 2 trials, seed 5" in fake.said
+    assert "no more seeds: the most seeds that the study allows are spent" in fake.said
 
 
 def test_rounds_keep_the_order_of_the_plan(tmp_path: Path) -> None:
-    course = Course(tmp_path, "{ min = 5, max = 7 }")
-    course.go()
-    place = {trial.id: index for index, trial in enumerate(course.plan.trials)}
-    assert course.ran == sorted(course.ran, key=place.__getitem__)
+    fake = FakeRun(tmp_path, "{ min = 5, max = 7 }")
+    fake.go()
+    place = {trial.id: index for index, trial in enumerate(fake.plan.trials)}
+    assert fake.ran == sorted(fake.ran, key=place.__getitem__)
 
 
 def test_a_clear_ranking_takes_the_fewest(tmp_path: Path) -> None:
     clear = {"numpy:eager": (100.0, 0.02), "torch:eager": (300.0, 0.02), "jax:jit": (900.0, 0.02)}
-    course = Course(tmp_path, "{ min = 5, max = 30 }", clear)
-    course.go()
-    assert course.seeds() == dict.fromkeys(clear, 5)
-    assert course.results.read_manifest()["adaptive"]["ended"] == "resolved"
-    (line,) = status_lines(course.results.read_manifest())
+    fake = FakeRun(tmp_path, "{ min = 5, max = 30 }", clear)
+    fake.go()
+    assert fake.seeds() == dict.fromkeys(clear, 5)
+    assert fake.results.read_manifest().to_json()["adaptive"]["ended"] == "resolved"
+    (line,) = status_lines(fake.results.read_manifest().to_json())
     assert line.endswith("2 comparisons decided, 0 open; stopped: every comparison is decided")
 
 
 def test_until_the_winner_is_known_the_rest_may_stay_open(tmp_path: Path) -> None:
-    course = Course(tmp_path, "{ min = 5, max = 30, until = 'winner' }")
-    course.go()
-    assert course.seeds() == dict.fromkeys(RATES, 5)
-    assert course.results.read_manifest()["adaptive"]["ended"] == "resolved"
+    fake = FakeRun(tmp_path, "{ min = 5, max = 30, until = 'winner' }")
+    fake.go()
+    assert fake.seeds() == dict.fromkeys(RATES, 5)
+    assert fake.results.read_manifest().to_json()["adaptive"]["ended"] == "resolved"
 
 
 @pytest.mark.parametrize("kill_after", [3, 15, 16, 18])
 def test_killed_anywhere_the_same_command_ends_with_the_same_looks(tmp_path: Path, kill_after: int) -> None:
-    whole = Course(tmp_path / "whole", "{ min = 5, max = 7 }")
+    whole = FakeRun(tmp_path / "whole", "{ min = 5, max = 7 }")
     whole.go()
-    broken = Course(tmp_path / "broken", "{ min = 5, max = 7 }")
+    broken = FakeRun(tmp_path / "broken", "{ min = 5, max = 7 }")
     with pytest.raises(Killed):
         broken.go(kill_after)
     broken.go()
@@ -169,39 +170,39 @@ def test_killed_anywhere_the_same_command_ends_with_the_same_looks(tmp_path: Pat
     assert broken.ran[:kill_after] == whole.ran[:kill_after]
 
 
-def test_a_finished_course_adds_neither_trials_nor_looks(tmp_path: Path) -> None:
-    course = Course(tmp_path, "{ min = 5, max = 6 }")
-    course.go()
-    ran, looks = list(course.ran), course.looks()
-    course.go()
-    assert (course.ran, course.looks()) == (ran, looks)
+def test_a_finished_fake_adds_neither_trials_nor_looks(tmp_path: Path) -> None:
+    fake = FakeRun(tmp_path, "{ min = 5, max = 6 }")
+    fake.go()
+    ran, looks = list(fake.ran), fake.looks()
+    fake.go()
+    assert (fake.ran, fake.looks()) == (ran, looks)
 
 
 def test_more_seeds_may_be_allowed_later(tmp_path: Path) -> None:
     """The tests hold at any number of seeds, so that raising the most is no second attempt."""
-    Course(tmp_path, "{ min = 5, max = 6 }").go()
-    course = Course(tmp_path, "{ min = 5, max = 8 }")
-    course.go()
-    assert course.seeds()["numpy:eager"] == 8
-    assert [look["added"] for look in course.looks()] == [2, 0, 2, 2, 0]
+    FakeRun(tmp_path, "{ min = 5, max = 6 }").go()
+    fake = FakeRun(tmp_path, "{ min = 5, max = 8 }")
+    fake.go()
+    assert fake.seeds()["numpy:eager"] == 8
+    assert [look["added"] for look in fake.looks()] == [2, 0, 2, 2, 0]
 
 
 def test_no_block_begins_that_would_not_end_in_time(tmp_path: Path) -> None:
-    course = Course(tmp_path, "{ min = 5, max = 7 }")
-    part = course.go(hours=1e-12)
-    assert course.ran == []
+    fake = FakeRun(tmp_path, "{ min = 5, max = 7 }")
+    part = fake.go(hours=1e-12)
+    assert fake.ran == []
     assert len(part.trials) == 15
 
 
 def test_hours_that_end_after_the_opening_leave_comparisons_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    course = Course(tmp_path, "{ min = 5, max = 7 }")
-    monkeypatch.setattr(rounds.Hours, "spent", lambda _: len(course.ran) >= 15)
-    course.go(hours=1.0)
-    assert len(course.ran) == 15
-    assert course.results.read_manifest()["adaptive"]["ended"] == "hours"
-    lines = status_lines(course.results.read_manifest())
+    fake = FakeRun(tmp_path, "{ min = 5, max = 7 }")
+    monkeypatch.setattr(seed_rounds.Hours, "spent", lambda _: len(fake.ran) >= 15)
+    fake.go(hours=1.0)
+    assert len(fake.ran) == 15
+    assert fake.results.read_manifest().to_json()["adaptive"]["ended"] == "hours"
+    lines = status_lines(fake.results.read_manifest().to_json())
     assert "1 open; stopped: the hours given are spent" in lines[0]
     assert "open: neither told apart nor within 2 %" in lines[1]
 
@@ -211,42 +212,42 @@ def test_hours_that_end_within_the_opening_resolve_nothing(
 ) -> None:
     """The five blocks that ran tell all apart, but the study asks for seven."""
     clear = {"numpy:eager": (100.0, 0.01), "torch:eager": (300.0, 0.01), "jax:jit": (900.0, 0.01)}
-    course = Course(tmp_path, "{ min = 7, max = 9 }", clear)
-    monkeypatch.setattr(rounds.Hours, "spent", lambda _: len(course.ran) >= 15)
-    course.go(hours=1.0)
-    assert len(course.ran) == 15
-    assert course.results.read_manifest()["adaptive"]["ended"] == "hours"
+    fake = FakeRun(tmp_path, "{ min = 7, max = 9 }", clear)
+    monkeypatch.setattr(seed_rounds.Hours, "spent", lambda _: len(fake.ran) >= 15)
+    fake.go(hours=1.0)
+    assert len(fake.ran) == 15
+    assert fake.results.read_manifest().to_json()["adaptive"]["ended"] == "hours"
 
 
 def test_a_contestant_that_fails_gets_no_more_seeds(tmp_path: Path) -> None:
-    course = Course(tmp_path, "{ min = 5, max = 7 }")
-    first = next(trial for trial in course.plan.trials if trial.cell.contestant == "torch:eager")
-    course.end(first)
-    home = course.results.trial(first.id)
+    fake = FakeRun(tmp_path, "{ min = 5, max = 7 }")
+    first = next(trial for trial in fake.plan.trials if trial.cell.contestant == "torch:eager")
+    fake.end(first)
+    home = fake.results.trial(first.id)
     failed = {
-        **records.read_json(home / OUTCOME_FILE),
+        **read_json(home / OUTCOME_FILE),
         "status": "failed",
         "reason": "crashed",
         "result": None,
     }
-    records.write_json(home / OUTCOME_FILE, failed)
-    course.go()
-    assert course.seeds()["torch:eager"] == 5
-    group = latest(course.results.read_manifest())["DQN on CartPole-v1"]
+    write_json(home / OUTCOME_FILE, failed)
+    fake.go()
+    assert fake.seeds()["torch:eager"] == 5
+    group = latest(fake.results.read_manifest().to_json())["DQN on CartPole-v1"]
     assert list(group["left_out"]) == ["torch:eager"]
     assert "failed" in group["left_out"]["torch:eager"]
 
 
-def certified(course: Course) -> LoadedResults:
-    results = load_results(course.results.root)
+def certified(fake: FakeRun) -> LoadedResults:
+    results = load_results(fake.results.root)
     return replace(results, trials=results.trials.with_columns(certificate=pl.lit("valid")))
 
 
 def test_equal_within_the_margin_is_said(tmp_path: Path) -> None:
     alike = {"numpy:eager": (1000.0, 0.003), "torch:eager": (1000.0, 0.003), "jax:jit": (100.0, 0.003)}
-    course = Course(tmp_path, "{ min = 5, max = 30 }", alike)
-    course.go()
-    results = certified(course)
+    fake = FakeRun(tmp_path, "{ min = 5, max = 30 }", alike)
+    fake.go()
+    results = certified(fake)
     (group,) = compare(results)
     assert "is equal to it within 2 %" in verdict(group)
     (advice,) = Analysis(results).advice()
@@ -256,9 +257,9 @@ def test_equal_within_the_margin_is_said(tmp_path: Path) -> None:
 
 def test_the_answer_uses_what_holds_at_any_time(tmp_path: Path) -> None:
     """Beside the plain tests of the same records, read as if their number had been fixed."""
-    course = Course(tmp_path, "{ min = 5, max = 7 }")
-    course.go()
-    results = certified(course)
+    fake = FakeRun(tmp_path, "{ min = 5, max = 7 }")
+    fake.go()
+    results = certified(fake)
     fixed = replace(results, manifest={**results.manifest, "adaptive": None})
     (group,), (naive,) = compare(results), compare(fixed)
     at_any_time, once = (found.ranked[1].figures["steps_per_s"] for found in (group, naive))

@@ -1,4 +1,4 @@
-"""A results directory whose code has moved on: what is refused, what is told, what is proven again."""
+"""A results directory whose code has moved on: what is refused, what is reported, what is proven again."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.console import Console
 from rldyno.errors import Problem
 from rldyno.proofs import certificates
 from rldyno.proofs.certificates import Subject
-from rldyno.records.files import Results
-from rldyno.session import upkeep
+from rldyno.records.directory import ResultsDirectory
+from rldyno.session import code_changes
 from rldyno.study.file import load_study
 from rldyno.study.plan import Plan, make_plan
 from rldyno.toolchains.resolve import Interpreter
@@ -41,9 +41,9 @@ def plan(tmp_path: Path) -> Plan:
 
 
 @pytest.fixture
-def results(tmp_path: Path, plan: Plan) -> Results:
+def results(tmp_path: Path, plan: Plan) -> ResultsDirectory:
     """Every trial done, by the code of now, without a certificate."""
-    results = Results(tmp_path / "out")
+    results = ResultsDirectory(tmp_path / "out")
     results.trials.mkdir(parents=True)
     ids = [trial.id for trial in plan.trials]
     results.manifest.write_text(json.dumps({"schema": SCHEMA_VERSION, "trials": ids}))
@@ -58,13 +58,13 @@ def results(tmp_path: Path, plan: Plan) -> Results:
     return results
 
 
-def rewrite(results: Results, contestant: str, **facts: str) -> None:
+def rewrite(results: ResultsDirectory, contestant: str, **facts: str) -> None:
     """As if these trials had been run by other code."""
     for path in results.trials.glob(f"{contestant.replace(':', '-')}.*/{FACTS_FILE}"):
         path.write_text(json.dumps({**json.loads(path.read_text()), **facts}))
 
 
-def certify(results: Results, subject: Subject) -> None:
+def certify(results: ResultsDirectory, subject: Subject) -> None:
     certificate = {
         **subject.__dict__,
         **certificates.code_hashes(subject.framework),
@@ -77,51 +77,55 @@ def certify(results: Results, subject: Subject) -> None:
     (results.certificates / f"{subject.framework}.json").write_text(json.dumps(certificate))
 
 
-def told(results: Results, plan: Plan, *to_run: str) -> str:
+def reported(results: ResultsDirectory, plan: Plan, *to_run: str) -> str:
     stream = io.StringIO()
-    upkeep.tell(results, upkeep.changed_code(results, plan), set(to_run), Console(file=stream, width=300))
+    code_changes.report_changes(
+        results, code_changes.changed_code(results, plan), set(to_run), Console(file=stream, width=300)
+    )
     return stream.getvalue()
 
 
-def test_unchanged_code_is_not_named(results: Results, plan: Plan) -> None:
-    assert upkeep.changed_code(results, plan) == {}
-    assert told(results, plan) == ""
+def test_unchanged_code_is_not_named(results: ResultsDirectory, plan: Plan) -> None:
+    assert code_changes.changed_code(results, plan) == {}
+    assert reported(results, plan) == ""
 
 
-def test_resuming_with_other_code_is_refused_for_those_it_concerns(results: Results, plan: Plan) -> None:
+def test_resuming_with_other_code_is_refused_for_those_it_concerns(
+    results: ResultsDirectory, plan: Plan
+) -> None:
     rewrite(results, "torch:eager", backend_sha256="old", rig_sha256="old")
-    changed = upkeep.changed_code(results, plan)
+    changed = code_changes.changed_code(results, plan)
     assert changed == {"torch:eager": ["its backend", "the rig's shared code"]}
-    upkeep.check_same_code(results, changed, {"numpy:eager"})
+    code_changes.check_same_code(results, changed, {"numpy:eager"})
     with pytest.raises(Problem, match="the code has changed") as caught:
-        upkeep.check_same_code(results, changed, {"numpy:eager", "torch:eager"})
+        code_changes.check_same_code(results, changed, {"numpy:eager", "torch:eager"})
     assert caught.value.detail == "torch:eager: its backend, the rig's shared code"
     assert "--amend" in str(caught.value.fix)
 
 
-def test_half_of_the_trials_by_other_code_is_a_change_too(results: Results, plan: Plan) -> None:
+def test_half_of_the_trials_by_other_code_is_a_change_too(results: ResultsDirectory, plan: Plan) -> None:
     first = next(trial for trial in plan.trials if trial.cell.contestant == "numpy:eager")
     path = results.trial(first.id) / FACTS_FILE
     path.write_text(json.dumps({**json.loads(path.read_text()), "backend_sha256": "old"}))
-    assert upkeep.changed_code(results, plan) == {"numpy:eager": ["its backend"]}
+    assert code_changes.changed_code(results, plan) == {"numpy:eager": ["its backend"]}
 
 
-def test_what_ran_unproven_is_proven_while_its_code_is_there(results: Results, plan: Plan) -> None:
-    assert upkeep.to_prove(results, plan, {}, set(), INTERPRETERS) == [NUMPY, TORCH]
+def test_what_ran_unproven_is_proven_while_its_code_is_there(results: ResultsDirectory, plan: Plan) -> None:
+    assert code_changes.to_prove(results, plan, {}, set(), INTERPRETERS) == [NUMPY, TORCH]
     certify(results, TORCH)
-    assert upkeep.to_prove(results, plan, {}, set(), INTERPRETERS) == [NUMPY]
-    assert upkeep.to_prove(results, plan, {}, {"torch:eager"}, INTERPRETERS) == [NUMPY, TORCH]
-    assert upkeep.to_prove(results, plan, {"numpy:eager": ["its backend"]}, set(), INTERPRETERS) == []
-    rig_alone = {"numpy:eager": [upkeep.PARTS["rig_sha256"]]}
-    assert upkeep.to_prove(results, plan, rig_alone, set(), INTERPRETERS) == [NUMPY]
+    assert code_changes.to_prove(results, plan, {}, set(), INTERPRETERS) == [NUMPY]
+    assert code_changes.to_prove(results, plan, {}, {"torch:eager"}, INTERPRETERS) == [NUMPY, TORCH]
+    assert code_changes.to_prove(results, plan, {"numpy:eager": ["its backend"]}, set(), INTERPRETERS) == []
+    rig_alone = {"numpy:eager": [code_changes.PARTS["rig_sha256"]]}
+    assert code_changes.to_prove(results, plan, rig_alone, set(), INTERPRETERS) == [NUMPY]
 
 
-def test_a_finished_directory_says_what_became_of_its_proofs(results: Results, plan: Plan) -> None:
+def test_a_finished_directory_says_what_became_of_its_proofs(results: ResultsDirectory, plan: Plan) -> None:
     certify(results, TORCH)
     rewrite(results, "numpy:eager", backend_sha256="old")
-    lost = told(results, plan)
+    lost = reported(results, plan)
     assert lost.startswith("numpy:eager: its backend has changed since its trials ran")
-    assert "can no longer be proven: run it afresh with --out NEW" in lost
+    assert "can no longer be proven: run it again with --out NEW" in lost
     rewrite(results, "numpy:eager", **certificates.code_hashes("numpy"))
     certify(results, NUMPY)
     (results.certificates / "numpy.json").write_text(
@@ -130,5 +134,5 @@ def test_a_finished_directory_says_what_became_of_its_proofs(results: Results, p
         .replace(certificates.code_hashes("numpy")["backend_sha256"], "old")
     )
     rewrite(results, "numpy:eager", backend_sha256="old")
-    assert "they stay what they were" in told(results, plan)
-    assert "will run the code of today" in told(results, plan, "numpy:eager")
+    assert "its trials are kept" in reported(results, plan)
+    assert "run the new code" in reported(results, plan, "numpy:eager")

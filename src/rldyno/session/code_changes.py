@@ -1,0 +1,126 @@
+"""Whether the code has changed since trials of a results directory ran, and what has to be proven again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from rldyno.errors import Problem
+from rldyno.proofs import certificates
+from rldyno.proofs.certificates import Subject
+from rldyno.records.directory import ResultsDirectory
+from rldyno.records.files import read_json
+from rldyno.records.status import DONE
+from rldyno.records.trial_state import trial_state
+from rldyno_rig.contestant import Contestant
+from rldyno_rig.hyper import network_kind
+from rldyno_rig.schema import FACTS_FILE
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rldyno.study.plan import Plan
+    from rldyno.toolchains.resolve import Interpreter
+
+PARTS = {
+    "backend_sha256": "its backend",
+    "reference_sha256": "the reference",
+    "rig_sha256": "the rig's shared code",
+}
+
+
+# What a certificate covers.
+PROVEN = {PARTS["backend_sha256"], PARTS["reference_sha256"]}
+
+
+def changed_code(directory: ResultsDirectory, plan: Plan) -> dict[str, list[str]]:
+    """Contestant → the parts of its code that changed since its finished trials ran; only changed ones."""
+    ran: dict[str, dict[str, set[str]]] = {}
+    for trial in plan.trials:
+        home = directory.trial(trial.id)
+        if not trial_state(home).done or not (home / FACTS_FILE).exists():
+            continue
+        facts = read_json(home / FACTS_FILE)
+        for name in PARTS:
+            if facts.get(name):
+                ran.setdefault(trial.cell.contestant, {}).setdefault(name, set()).add(facts[name])
+    changed = {}
+    for contestant, hashes in ran.items():
+        now = certificates.code_hashes(Contestant.parse(contestant).framework)
+        parts = [PARTS[name] for name, found in hashes.items() if found != {now[name]}]
+        if parts:
+            changed[contestant] = parts
+    return changed
+
+
+def check_same_code(
+    directory: ResultsDirectory, changed: Mapping[str, list[str]], to_run: Collection[str]
+) -> None:
+    """A Problem when the next trials of a contestant would run other code than its finished trials."""
+    mixed = [f"{name}: {', '.join(parts)}" for name, parts in sorted(changed.items()) if name in to_run]
+    if mixed:
+        raise Problem(
+            f"the code has changed since trials in {directory.root} ran: new trials would not be comparable",
+            detail="\n".join(mixed),
+            fix="run into a new directory with --out NEW, or accept both versions with --amend",
+        )
+
+
+def to_prove(
+    directory: ResultsDirectory,
+    plan: Plan,
+    changed: Mapping[str, list[str]],
+    to_run: Collection[str],
+    interpreters: Mapping[str, Interpreter],
+) -> list[Subject]:
+    """What is about to run, and what has run without a certificate while the code is still the same."""
+    provable = {
+        subject for subject in unproven(directory) if not PROVEN & set(changed.get(subject.contestant, ()))
+    }
+    return [
+        subject
+        for subject in certificates.subjects(plan)
+        if subject.framework in interpreters and (subject.contestant in to_run or subject in provable)
+    ]
+
+
+def unproven(directory: ResultsDirectory) -> set[Subject]:
+    """Of finished trials whose certificate is missing, failed or of other code."""
+    from rldyno.results.load import VALID, load_results
+
+    if not directory.has_outcomes():
+        return set()
+    loaded = load_results(directory.root)
+    return {
+        Subject(
+            row["contestant"],
+            row["algorithm"],
+            network_kind(loaded.hypers[row["trial"]].get("convolutions") or ()),
+            row["device"],
+        )
+        for row in loaded.trials.iter_rows(named=True)
+        if row["status"] == DONE and row["certificate"] != VALID
+    }
+
+
+def report_changes(
+    directory: ResultsDirectory,
+    changed: Mapping[str, list[str]],
+    to_run: Collection[str],
+    console: Console,
+) -> None:
+    """Say which finished trials ran other code than today's, and which contestants mix both."""
+    uncertified = {subject.contestant for subject in unproven(directory)} if changed else set()
+    for contestant, parts in sorted(changed.items()):
+        line = change_sentence(contestant, parts, contestant in uncertified, contestant in to_run)
+        console.print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+
+def change_sentence(contestant: str, parts: list[str], uncertified: bool, mixed: bool) -> str:
+    verb = "has" if len(parts) == 1 else "have"
+    change = f"{contestant}: {' and '.join(parts)} {verb} changed since its trials ran"
+    if uncertified and PROVEN & set(parts):
+        return f"{change}; the code that ran can no longer be proven: run it again with --out NEW to rank it"
+    if mixed:
+        return f"{change}; its other trials run the new code, and the report shows this"
+    return f"{change}; its trials are kept, and --out NEW measures the new code"

@@ -1,0 +1,167 @@
+"""The rounds of a run: all trials at once, block by block within given hours, or seeds added where needed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rldyno.records.directory import ResultsDirectory
+from rldyno.records.files import now_iso
+from rldyno.records.manifest import InterimCheck, Manifest
+from rldyno.records.trial_state import trial_state
+from rldyno.study.plan import Cell, Plan, Trial
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rldyno.answers.looks import Standing
+
+RunTrials = Callable[[Plan], None]
+"""Runs those trials of a plan that are not done."""
+
+
+@dataclass
+class Hours:
+    """The time that a run may take. It is checked between rounds only."""
+
+    limit_s: float | None
+    began: float = field(default_factory=time.monotonic)
+    last_round_s: float = 0.0
+
+    def spent(self) -> bool:
+        """Whether a round as long as the last one would not end in time."""
+        if self.limit_s is None:
+            return False
+        return time.monotonic() - self.began + self.last_round_s > self.limit_s
+
+    def timed(self, run: RunTrials, plan: Plan) -> None:
+        began = time.monotonic()
+        run(plan)
+        self.last_round_s = time.monotonic() - began
+
+
+def current_plan(plan: Plan, manifest: Manifest | None) -> Plan:
+    """The opening trials and those that interim checks have added so far."""
+    known = set(manifest.trials) if manifest else set()
+    opening = {trial.id for trial in plan.opening}
+    return replace(plan, trials=tuple(trial for trial in plan.trials if trial.id in opening | known))
+
+
+def run_opening(plan: Plan, run: RunTrials, hours: Hours) -> None:
+    """The trials that always run; with limited hours in whole blocks, which are balanced."""
+    if hours.limit_s is None:
+        run(plan)
+        return
+    for _, block in groupby(plan.trials, key=lambda trial: trial.block):
+        if hours.spent():
+            return
+        hours.timed(run, replace(plan, trials=tuple(block)))
+
+
+def add_seeds(
+    directory: ResultsDirectory,
+    plan: Plan,
+    manifest: Manifest,
+    run: RunTrials,
+    hours: Hours,
+    console: Console,
+) -> Manifest:
+    """Check, add a seed to the contestants of open comparisons, run it, and repeat; the manifest at the end.
+
+    A check depends on the records alone, and is written before the trials that it adds run: a run that was
+    killed continues with the same decisions.
+    """
+    from rldyno.answers import looks
+    from rldyno.answers.duels import rule_of
+    from rldyno.results.load import load_results
+
+    rule = rule_of(manifest.to_json())
+    if rule is None or not directory.has_outcomes():
+        return manifest
+    while True:
+        so_far = current_plan(plan, manifest)
+        standings = looks.look(load_results(directory.root), rule)
+        added = next_seeds(plan, so_far, standings)
+        ended = None
+        if hours.spent() and (added or unfinished(directory, so_far)):
+            added, ended = [], "hours"
+        elif not added:
+            ended = looks.ending(standings)
+        manifest = with_check(manifest, standings, len(added), ended)
+        wanted = {trial.id for trial in (*so_far.trials, *added)}
+        ids = tuple(trial.id for trial in plan.trials if trial.id in wanted)
+        manifest = replace(manifest, trials=ids)
+        directory.write_manifest(manifest)
+        report_check(standings, added, ended, rule.within, console)
+        if ended:
+            return manifest
+        hours.timed(run, replace(plan, trials=tuple(added)))
+
+
+def unfinished(directory: ResultsDirectory, plan: Plan) -> bool:
+    return not all(trial_state(directory.trial(trial.id)).ended for trial in plan.trials)
+
+
+def next_seeds(plan: Plan, so_far: Plan, standings: Iterable[Standing]) -> list[Trial]:
+    """For each open comparison the first seed that one of the two contestants has not run."""
+    trials = {trial.id: trial for trial in plan.trials}
+    by_place: dict[tuple[Cell, int], Trial] = {(trial.cell, trial.block): trial for trial in plan.trials}
+    present = {(trial.cell, trial.block) for trial in so_far.trials}
+    wanted: set[tuple[Cell, int]] = set()
+    for group in standings:
+        for duel in group.open:
+            pair = [trials[group.trials[name]].cell for name in (duel.first, duel.second)]
+            for block in range(len(plan.study.seeds)):
+                missing = {(cell, block) for cell in pair} - present
+                if missing:
+                    wanted |= missing
+                    break
+    ids = {by_place[place].id for place in wanted}
+    return [trial for trial in plan.trials if trial.id in ids]
+
+
+def with_check(manifest: Manifest, standings: Sequence[Standing], added: int, ended: str | None) -> Manifest:
+    """With this interim check, of the groups that changed since the last; without it when nothing changed."""
+    from rldyno.answers import looks
+
+    if manifest.adaptive is None:
+        return manifest
+    known = looks.latest(manifest.to_json())
+    check = InterimCheck.from_json(looks.look_json(standings, now_iso(), added))
+    check = replace(
+        check, groups=tuple(group for group in check.groups if known.get(group["label"]) != group)
+    )
+    checks = manifest.adaptive.checks
+    if check.groups or added:
+        checks = (*checks, check)
+    return replace(manifest, adaptive=replace(manifest.adaptive, checks=checks, ended=ended))
+
+
+def report_check(
+    standings: Sequence[Standing],
+    added: Sequence[Trial],
+    ended: str | None,
+    within: float,
+    console: Console,
+) -> None:
+    from rldyno.answers import looks
+    from rldyno.answers.duels import OPEN
+
+    every = [duel for group in standings for duel in group.duels]
+    open_ = sum(duel.state == OPEN for duel in every)
+    lines = [f"interim check: {len(every) - open_} of {len(every)} comparisons decided, {open_} open"]
+    lines += [
+        f"  {group.label}: {looks.duel_words(looks.duel_json(duel), within)}"
+        for group in standings
+        for duel in group.open
+    ]
+    if ended:
+        lines.append(f"no more seeds: {looks.ENDINGS[ended]}")
+    else:
+        seeds = sorted({trial.seed for trial in added})
+        lines.append(f"adding {looks.counted(len(added), 'trial')}, seed {', '.join(map(str, seeds))}")
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
