@@ -21,6 +21,7 @@ from rldyno.nets.measure import run
 from rldyno.nets.work import ACT, PAGEABLE, UPDATE, Asked, Net
 from rldyno.toolchains.contestants import chosen_contestants
 from rldyno_rig import hyper
+from rldyno_rig.algorithms import ALGORITHMS
 
 ROUNDS = 5
 SECONDS = 0.3
@@ -37,7 +38,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument("--networks", default=",".join(NETS))
-    options.add_argument("--algorithms", default=",".join(hyper.ALGORITHMS))
+    options.add_argument("--algorithms", default=",".join(ALGORITHMS))
     options.add_argument("--contestants", default="")
     chosen = options.parse_args()
     names = chosen_contestants(filter(None, chosen.contestants.split(",")), "cpu")

@@ -21,7 +21,7 @@ from rldyno.records import files as records
 from rldyno.session.preparation import trial_file, write_trial
 from rldyno.study.plan import Cell, Trial
 from rldyno.toolchains.resolve import resolve
-from rldyno_rig import hyper
+from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.schema import OUTCOME_FILE
 from rldyno_rig.trial_file import Budget
 
@@ -33,7 +33,7 @@ def run_trial(
     contestant: str, algorithm: str, environment: str, steps: int, seed: int = 0, **changes: Any
 ) -> tuple[Json, float]:
     """(outcome.json, wall seconds of the whole process that a launcher starts) of one trial on one core."""
-    values = dataclasses.replace(hyper.defaults(algorithm, environment), **changes)
+    values = dataclasses.replace(ALGORITHMS[algorithm].defaults(environment), **changes)
     cell = Cell(
         contestant, algorithm, environment, None, "cpu", 1, 1, "float32", "closed", values, Budget(steps)
     )

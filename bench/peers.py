@@ -19,6 +19,7 @@ from rldyno.machine.cpus import available_cpus, place
 from rldyno.toolchains.catalogue import peers
 from rldyno.toolchains.resolve import resolve
 from rldyno_rig import hyper
+from rldyno_rig.algorithms import ALGORITHMS
 
 ROUNDS = 3
 ENVIRONMENT = "CartPole-v1"
@@ -62,7 +63,7 @@ def main() -> None:
 def peer_rate(algorithm: str, steps: int, seed: int) -> float:
     """SB3's environment steps per second, in its own toolchain and process, on one core."""
     chain = peers()["sb3"]
-    values = hyper.to_json(hyper.defaults(algorithm, ENVIRONMENT))
+    values = hyper.to_json(ALGORITHMS[algorithm].defaults(ENVIRONMENT))
     _, (cpu, *_) = place(available_cpus(), 1, 1)
     job = {"algorithm": algorithm, "environment": ENVIRONMENT, "steps": steps, "seed": seed, "hyper": values}
     with tempfile.TemporaryDirectory() as name:

@@ -13,7 +13,10 @@ import rldyno_rig
 from rldyno.toolchains.catalogue import catalogue, toolchain
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig import hyper
+from rldyno_rig.algorithms import ALGORITHMS
+from rldyno_rig.contestant import Contestant
 from rldyno_rig.schema import ACTIONS_FILE, TRIAL_FILE
+from rldyno_rig.trial_file import Budget, TrialFile
 
 # These take minutes to compile from cold: `make test` proves them on less, `make parity` on everything.
 SLOW_TO_COMPILE = {"torch:compile", "theano:graph", "pytensor:graph-numba", "pytensor:graph-c"}
@@ -46,23 +49,20 @@ def trained_actions(
 
 def trial(framework: str, mode: str, algorithm: str, dtype: str, steps: int) -> dict[str, Any]:
     """Small, and learning from early on, so that every action depends on many updates."""
-    values = hyper.defaults(algorithm, "CartPole-v1")
+    values = ALGORITHMS[algorithm].defaults("CartPole-v1")
     changes: dict[str, Any] = {"hidden": (32, 32)}
     if algorithm in ("dqn", "rainbow"):
         changes.update(learning_starts=100, train_every=4, target_sync=100)
     if algorithm == "dqn":
         changes.update(epsilon_steps=200, epsilon_end=0.05)
     values = dataclasses.replace(values, **changes)
-    limits = dict.fromkeys(("episodes", "wall_s", "stop_return", "stop_episodes"))
-    return {
-        "framework": framework,
-        "mode": mode,
-        "algorithm": algorithm,
-        "environment": "CartPole-v1",
-        "max_episode_steps": None,
-        "device": "cpu",
-        "dtype": dtype,
-        "seed": 3,
-        "hyper": hyper.to_json(values),
-        "budget": {"steps": steps, **limits},
-    }
+    return TrialFile(
+        trial="closed",
+        contestant=Contestant(framework, mode),
+        algorithm=algorithm,
+        environment="CartPole-v1",
+        dtype=dtype,
+        seed=3,
+        hyper=hyper.to_json(values),
+        budget=Budget(steps=steps),
+    ).to_json()

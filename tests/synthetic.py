@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rldyno_rig import hyper, schema
+from rldyno_rig.algorithms import ALGORITHMS
 from synthetic_series import (
     STOP_EPISODES,
     nanoseconds,
@@ -163,7 +164,7 @@ def trial_json(
     shape: Shape,
 ) -> dict[str, Any]:
     device, cores, workers = place
-    numbers = hyper.to_json(hyper.defaults(algorithm, environment)) | values
+    numbers = hyper.to_json(ALGORITHMS[algorithm].defaults(environment)) | values
     slug = f"{contestant.name.replace(':', '-')}.{algorithm}.{environment.replace('/', '_')}.c{cores}"
     slug += ("" if device == "cpu" else f".{device}") + ("" if workers == 1 else f".w{workers}")
     slug += "".join(f".{name}{value}" for name, value in values.items())

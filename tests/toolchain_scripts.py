@@ -15,12 +15,14 @@ SETTING_UP = """
     import sys
     sys.path.insert(0, {source!r})
     import numpy as np
-    from rldyno_rig import batches, hyper
+    from rldyno_rig import synthetic
+    from rldyno_rig.algorithms import LEARNERS, synthetic_batch
     from rldyno_rig.backends import {framework}_ as backend
-    from rldyno_rig.spec import complete, draw_params
+    from rldyno_rig.spec import draw_params
 
     mode = {mode!r}
-    spec = complete({algorithm!r}, hyper.ALGORITHMS[{algorithm!r}](hidden=(8,)), (4,), "float32", 2)
+    algorithm = LEARNERS[{algorithm!r}]
+    spec = algorithm.spec(algorithm.hyper(hidden=(8,)), (4,), "float32", 2)
     params = draw_params(spec, np.random.default_rng(3))
 
     def make(dtype="float32"):
@@ -28,13 +30,13 @@ SETTING_UP = """
 
     def given(dtype="float32"):
         rng = np.random.default_rng(0)
-        return [batches.synthetic(spec, rng, dtype, backend.INDEX_DTYPE, 16) for _ in range(4)]
+        return [synthetic_batch(spec, rng, dtype, backend.INDEX_DTYPE, 16) for _ in range(4)]
 
     def update(learner, batch, lr=1e-2):
         return learner.update(learner.put(*batch), lr)
 
     def act(learner):
-        return learner.act(*learner.put(*batches.acting(spec, np.random.default_rng(1), "float32", 1)))
+        return learner.act(*learner.put(*synthetic.acting(spec, np.random.default_rng(1), "float32", 1)))
 """
 
 

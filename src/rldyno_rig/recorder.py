@@ -19,6 +19,7 @@ from rldyno_rig.schema import (
     PROGRESS_FILE,
     TRACED_STEPS,
 )
+from rldyno_rig.trial_file import Budget
 
 BEAT_NS = 1_000_000_000
 RECENT_EPISODES = 100
@@ -31,14 +32,14 @@ class Recorder:
     once `reason` is set or its step count has reached `max_steps`.
     """
 
-    def __init__(self, directory: Path, budget: Dict[str, Any], clock: Clock, spawn_ns: int) -> None:
+    def __init__(self, directory: Path, budget: Budget, clock: Clock, spawn_ns: int) -> None:
         self.clock = clock
         self.spawn_ns = spawn_ns
-        self.max_steps: float = budget["steps"] if budget["steps"] is not None else math.inf
-        self.max_episodes: float = budget["episodes"] if budget["episodes"] is not None else math.inf
-        self.wall_ns: Optional[int] = None if budget["wall_s"] is None else int(budget["wall_s"] * 1e9)
-        self.stop_return: Optional[float] = budget["stop_return"]
-        self.stop_window: Deque[float] = deque(maxlen=budget["stop_episodes"] or 1)
+        self.max_steps: float = math.inf if budget.steps is None else budget.steps
+        self.max_episodes: float = math.inf if budget.episodes is None else budget.episodes
+        self.wall_ns: Optional[int] = None if budget.wall_s is None else int(budget.wall_s * 1e9)
+        self.stop_return: Optional[float] = budget.stop_return
+        self.stop_window: Deque[float] = deque(maxlen=budget.stop_episodes or 1)
         self.recent: Deque[float] = deque(maxlen=RECENT_EPISODES)
         self.reason: Optional[str] = None
         self.message = ""

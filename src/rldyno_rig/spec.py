@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Dict, Tuple
+from typing import Any, Dict, Tuple, Type
 
 import numpy as np
 
-from rldyno_rig.hyper import AnyHyper, Convolutions
+from rldyno_rig.hyper import Convolutions
 
 Params = Dict[str, np.ndarray]
 
 # How the numbers of a precision are stored. tf32: products on a GPU round their float32 factors to 10 bits.
 STORED = {"float64": "float64", "float32": "float32", "tf32": "float32"}
+
+
+Q, ACTOR_CRITIC = "q", "actor_critic"
+ADAM, SGD = "adam", "sgd"
+
+
+@dataclass(frozen=True)
+class Head:
+    """What an algorithm decides about its network; the fields of `Network` say what they mean."""
+
+    kind: str
+    atoms: int = 1
+    dueling: bool = False
+    noisy: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,15 +53,25 @@ class Network:
     """actor_critic only: one torso for both heads."""
 
     @property
+    def samples(self) -> bool:
+        """`act` samples a policy and consumes Gumbel noise, instead of taking the best action."""
+        return self.head == ACTOR_CRITIC
+
+    @property
+    def act_returns(self) -> Tuple[str, ...]:
+        """What `act` returns, one row per observation."""
+        return ("action", "log_prob", "value") if self.samples else ("action",)
+
+    @property
     def torsos(self) -> Tuple[str, ...]:
-        if self.head == "q" or self.shared:
+        if self.head == Q or self.shared:
             return ("torso",)
         return ("actor", "critic")
 
     @property
     def heads(self) -> Tuple[Tuple[str, str, int], ...]:
         """(name, torso that feeds it, outputs) of each head, in canonical order."""
-        if self.head == "actor_critic":
+        if self.head == ACTOR_CRITIC:
             actor, critic = ("torso", "torso") if self.shared else ("actor", "critic")
             return (("policy", actor, self.actions), ("value", critic, 1))
         if self.dueling:
@@ -56,40 +81,16 @@ class Network:
 
 @dataclass(frozen=True)
 class Spec:
+    """`Algorithm.spec` makes it."""
+
     algorithm: str
     network: Network
-    hyper: AnyHyper
-
-    @property
-    def optimiser(self) -> str:
-        """adam or sgd (p ← p − lr · g; its moments stay zero)."""
-        return "sgd" if self.algorithm == "classifier" else "adam"
-
-
-def complete(
-    algorithm: str, hyper: AnyHyper, observation_shape: Tuple[int, ...], observation_dtype: str, actions: int
-) -> Spec:
-    """The spec of an algorithm on an environment with these observations and actions."""
-    actor_critic = algorithm in ("a2c", "ppo")
-    rainbow = algorithm == "rainbow"
-    if len(observation_shape) == 3 and not hyper.convolutions:
-        raise ValueError("observations of shape {} are images: give `convolutions`".format(observation_shape))
-    if len(observation_shape) != 3 and hyper.convolutions:
-        raise ValueError("`convolutions` given, but observations have shape {}".format(observation_shape))
-    network = Network(
-        observation_shape=tuple(observation_shape),
-        observation_dtype=observation_dtype,
-        actions=actions,
-        convolutions=hyper.convolutions,
-        hidden=hyper.hidden,
-        activation=hyper.activation,
-        head="actor_critic" if actor_critic else "q",
-        atoms=hyper.atoms if rainbow else 1,
-        dueling=rainbow or (algorithm == "dqn" and hyper.dueling),
-        noisy=rainbow,
-        shared=actor_critic and hyper.shared,
-    )
-    return Spec(algorithm, network, hyper)
+    hyper: Any
+    """Of the algorithm's own class."""
+    optimiser: str
+    """adam, or sgd: p ← p − lr · g, its moments stay zero."""
+    batch: Type[Any]
+    """NamedTuple of what one update consumes."""
 
 
 def convolution_outputs(network: Network) -> Tuple[Tuple[int, int, int], ...]:

@@ -24,10 +24,11 @@ from typing import Any, Callable, Dict, List, Tuple
 
 import numpy as np
 
-from rldyno_rig import batches, hyper, identity
-from rldyno_rig.loading import load_backend
+from rldyno_rig import identity, synthetic
+from rldyno_rig.algorithms import LEARNERS, synthetic_batch
+from rldyno_rig.loading import backend_name, load_backend
 from rldyno_rig.parts.streams import streams
-from rldyno_rig.spec import STORED, complete, draw_params
+from rldyno_rig.spec import STORED, draw_params
 
 Fetch = Callable[[], tuple]
 
@@ -66,13 +67,12 @@ class Bench:
         self.job = job
         self.startup_ns: Dict[str, int] = {}
         self._last = started_ns
-        self.backend = load_backend(job)
+        self.backend = load_backend(backend_name(job))
         self._mark("import")
-        self.values = hyper.from_json(job["algorithm"], job["hyper"])
+        algorithm = LEARNERS[job["algorithm"]]
+        self.values = algorithm.hyper_from_json(job["hyper"])
         observation = tuple(job["observation"])
-        self.spec = complete(
-            job["algorithm"], self.values, observation, job["observation_dtype"], job["actions"]
-        )
+        self.spec = algorithm.spec(self.values, observation, job["observation_dtype"], job["actions"])
         params = draw_params(self.spec, streams(0).weights)
         self.learner = self.backend.make(self.spec, params, job["mode"], job["device"], job["dtype"])
         self._mark("build")
@@ -144,8 +144,8 @@ class Bench:
     def _synthetic(self, measure: str, rows: int) -> tuple:
         dtype = STORED[self.job["dtype"]]
         if measure == "act":
-            return batches.acting(self.spec, self.rng, dtype, rows)
-        return batches.synthetic(self.spec, self.rng, dtype, self.backend.INDEX_DTYPE, rows)
+            return synthetic.acting(self.spec, self.rng, dtype, rows)
+        return synthetic_batch(self.spec, self.rng, dtype, self.backend.INDEX_DTYPE, rows)
 
     def _mark(self, name: str) -> None:
         now = time.perf_counter_ns()

@@ -12,12 +12,14 @@ from typing import Any, Callable, Dict, Optional
 
 import numpy as np
 
-from rldyno_rig import batches, envs, footprint, hyper, identity, schema, spec, transfers
-from rldyno_rig.algorithms import Job, loops
+from rldyno_rig import envs, footprint, hyper, identity, schema, spec, synthetic, transfers
+from rldyno_rig.algorithms import ALGORITHMS, synthetic_batch, update_rows
+from rldyno_rig.algorithms.algorithm import Job
 from rldyno_rig.clock import Clock
 from rldyno_rig.loading import load_backend
 from rldyno_rig.parts.streams import streams
 from rldyno_rig.recorder import Recorder
+from rldyno_rig.trial_file import TrialFile
 
 WARM_UP_CALLS = 3
 SEED_SPREAD = 10_000
@@ -25,10 +27,10 @@ SEED_SPREAD = 10_000
 
 def train(directory: Path, started_ns: int) -> int:
     """Run the trial; 0 when a budget or a NaN ended it, 1 when it crashed. result.json says how."""
-    trial = json.loads((directory / schema.TRIAL_FILE).read_text(encoding="utf-8"))
+    trial = TrialFile.read(directory)
     spawn_ns = int(os.environ.get(schema.SPAWN_VARIABLE, started_ns))
     clock = Clock()
-    recorder = Recorder(directory, trial["budget"], clock, spawn_ns)
+    recorder = Recorder(directory, trial.budget, clock, spawn_ns)
     try:
         result = _train(directory, trial, recorder, spawn_ns, started_ns)
     except Exception as error:
@@ -41,7 +43,7 @@ def train(directory: Path, started_ns: int) -> int:
 
 
 def _train(
-    directory: Path, trial: Dict[str, Any], recorder: Recorder, spawn_ns: int, started_ns: int
+    directory: Path, trial: TrialFile, recorder: Recorder, spawn_ns: int, started_ns: int
 ) -> Dict[str, Any]:
     clock = recorder.clock
     startup = {"interpreter": started_ns - spawn_ns}
@@ -55,17 +57,17 @@ def _train(
     def note_memory(name: str) -> None:
         resident["after_{}_bytes".format(name)] = footprint.resident_bytes()
 
-    backend = load_backend(trial)
+    backend = load_backend(trial.backend)
     mark("import")
     note_memory("import")
     job = build(trial, backend, recorder)
     mark("build")
     note_memory("build")
-    write_json(directory / schema.FACTS_FILE, _facts(trial, backend, job))
+    write_json(directory / schema.FACTS_FILE, _facts(backend, job))
     sizes = warm_up(job, first_called=lambda: mark("first_call"))
     note_memory("first_call")
 
-    steps = loops()[trial["algorithm"]](job)
+    steps = ALGORITHMS[trial.algorithm].train(job)
     startup["warm"] = clock.started - spawn_ns - sum(startup.values())
     _check_weights(job, recorder)
     return {
@@ -87,31 +89,28 @@ def _train(
             "replay_bytes": recorder.replay_bytes,
             "replay_rows": recorder.replay_rows,
         },
-        "transfer": transfers.moved(sizes, recorder, trial["device"]),
-        "device_memory": transfers.device_memory(backend, trial["device"]),
+        "transfer": transfers.moved(sizes, recorder, trial.device),
+        "device_memory": transfers.device_memory(backend, trial.device),
     }
 
 
-def build(trial: Dict[str, Any], backend: Any, recorder: Recorder) -> Job:
+def build(trial: TrialFile, backend: Any, recorder: Recorder) -> Job:
     """Environment, initial weights and learner of a trial."""
-    values = hyper.from_json(trial["algorithm"], trial["hyper"])
+    algorithm = ALGORITHMS[trial.algorithm]
+    values = algorithm.hyper_from_json(trial.hyper)
     # Environment i is seeded with seed + i: spread the seeds, so that no two trials share an environment.
-    env = envs.make(
-        trial["environment"], values.environments, SEED_SPREAD * trial["seed"], trial["max_episode_steps"]
-    )
-    job_spec = spec.complete(
-        trial["algorithm"], values, env.observation_shape, env.observation_dtype, env.actions
-    )
-    random = streams(trial["seed"])
+    env = envs.make(trial.environment, values.environments, SEED_SPREAD * trial.seed, trial.max_episode_steps)
+    job_spec = algorithm.spec(values, env.observation_shape, env.observation_dtype, env.actions)
+    random = streams(trial.seed)
     params = spec.draw_params(job_spec, random.weights)
-    learner = backend.make(job_spec, params, trial["mode"], trial["device"], trial["dtype"])
+    learner = backend.make(job_spec, params, trial.mode, trial.device, trial.dtype)
     return Job(
         job_spec,
         env,
         learner,
         random,
         recorder,
-        np.dtype(spec.STORED[trial["dtype"]]),
+        np.dtype(spec.STORED[trial.dtype]),
         np.dtype(backend.INDEX_DTYPE),
     )
 
@@ -126,9 +125,9 @@ def warm_up(job: Job, first_called: Callable[[], None]) -> transfers.Sizes:
     dtype, index_dtype = job.dtype.name, job.index_dtype.name
     before = learner.state()
     for call in range(WARM_UP_CALLS):
-        observed = batches.acting(job.spec, rng, dtype, job.env.count)
+        observed = synthetic.acting(job.spec, rng, dtype, job.env.count)
         acted = learner.act(*learner.put(*observed))
-        batch = batches.synthetic(job.spec, rng, dtype, index_dtype, batches.size(job.spec))
+        batch = synthetic_batch(job.spec, rng, dtype, index_dtype, update_rows(job.spec))
         _, priorities = learner.read(learner.update(learner.put(*batch), job.spec.hyper.learning_rate))
         learner.sync_target()
         if call == 0:
@@ -149,7 +148,7 @@ def write_json(path: Path, value: Dict[str, Any]) -> None:
     partial.replace(path)
 
 
-def _facts(trial: Dict[str, Any], backend: Any, job: Job) -> Dict[str, Any]:
+def _facts(backend: Any, job: Job) -> Dict[str, Any]:
     described = backend.facts()
     network = job.spec.network
     return {

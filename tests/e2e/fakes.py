@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rldyno_rig import hyper, schema
+from rldyno_rig.algorithms.dqn import Dqn
 
 FAKE_WORKER = Path(__file__).parents[1] / "workers" / "fake_worker.py"
 
@@ -50,7 +51,7 @@ def make_trial(folder: Path, behaviour: str, **changes: Any) -> Path:
         "division": "closed",
         "seed": 0,
         "block": 0,
-        "hyper": hyper.to_json(hyper.Dqn()),
+        "hyper": hyper.to_json(Dqn()),
         "budget": {
             "steps": 100,
             "episodes": None,

@@ -11,6 +11,7 @@ import pytest
 from fakes import make_trial, outcome_of, rldyno
 
 from rldyno_rig import hyper, schema
+from rldyno_rig.algorithms.rainbow import Rainbow
 
 Near = Callable[[float], object]
 STEPS = 200
@@ -20,7 +21,7 @@ SECONDS = {"environment": 0.003, "transfer": 0.0005, "act": 0.002, "update": 0.0
 
 @pytest.fixture(scope="module")
 def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    values = hyper.Rainbow(hidden=(8,), atoms=5, learning_starts=20, batch_size=8, train_every=1)
+    values = Rainbow(hidden=(8,), atoms=5, learning_starts=20, batch_size=8, train_every=1)
     directory = make_trial(
         tmp_path_factory.mktemp("sleepy"),
         "sleeps",

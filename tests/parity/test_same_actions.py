@@ -9,7 +9,7 @@ import pytest
 
 from closed_runs import CONTESTANTS, EVERYTHING, trained_actions
 from rldyno.toolchains.resolve import Interpreter
-from rldyno_rig.hyper import ALGORITHMS
+from rldyno_rig.algorithms import ALGORITHMS
 
 STEPS = 2_000
 REFERENCE = "numpy:eager"

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rldyno_rig import batches
-from rldyno_rig.algorithms import rollout
+from rldyno_rig.algorithms import ALGORITHMS, LEARNERS, rollout
+from rldyno_rig.algorithms.ppo import PpoBatch
 from rldyno_rig.backends import numpy_, numpy_maths
-from rldyno_rig.hyper import ALGORITHMS, LEARNERS
 from rldyno_rig.parts import advantage
 from rldyno_rig.proof import loop
 from rldyno_rig.proof.job import variants
@@ -47,7 +46,7 @@ class SampleDeviation(numpy_.Learner):
     """Normalises advantages once more, with ddof = 1, as torch.std would."""
 
     def _renormalised(self, batch: tuple) -> tuple:
-        named = batches.PpoBatch(*batch)
+        named = PpoBatch(*batch)
         a = named.advantage
         return named._replace(advantage=(a - a.mean()) / (a.std(ddof=1) + 1e-8))
 

@@ -34,8 +34,10 @@ from rldyno.processes.rig import Ended, Runtime
 from rldyno.results.load import load_results
 from rldyno.session import session as run
 from rldyno_rig import hyper
+from rldyno_rig.algorithms import ALGORITHMS, LEARNERS
+from rldyno_rig.algorithms.dqn import Dqn
 from rldyno_rig.limits import job as rig_limits
-from rldyno_rig.spec import Spec, complete
+from rldyno_rig.spec import Spec
 from synthetic import NUMPY, TORCH, Shape, write_results
 
 # Multiply-adds of stooke2017's small network with 10 outputs, layer by layer.
@@ -49,13 +51,13 @@ CPU = Limits("cpu", 1, {"float32": 1e9}, 1e9, None)
 
 
 def dqn(**changes: object) -> Spec:
-    values = dataclasses.replace(hyper.Dqn(), convolutions=hyper.CNN_SMALL, hidden=(512,), **changes)
-    return complete("dqn", values, (4, 84, 84), "uint8", 10)
+    values = dataclasses.replace(Dqn(), convolutions=hyper.CNN_SMALL, hidden=(512,), **changes)
+    return LEARNERS["dqn"].spec(values, (4, 84, 84), "uint8", 10)
 
 
 def mlp(algorithm: str, **changes: object) -> Spec:
-    values = dataclasses.replace(hyper.ALGORITHMS[algorithm](), hidden=(64, 64), **changes)
-    return complete(algorithm, values, (4,), "float32", 2)
+    values = dataclasses.replace(ALGORITHMS[algorithm].hyper(), hidden=(64, 64), **changes)
+    return LEARNERS[algorithm].spec(values, (4,), "float32", 2)
 
 
 def test_flops_of_a_convolutional_network():
@@ -109,7 +111,7 @@ def test_what_was_not_measured_gives_no_floor():
     assert floor(dqn(), 1, dataclasses.replace(CPU, device="cuda")) is None
 
 
-@pytest.mark.parametrize("algorithm", sorted(hyper.ALGORITHMS))
+@pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
 def test_every_algorithm_has_a_floor(algorithm: str):
     found = floor(mlp(algorithm), 32, CPU)
     assert found is not None
@@ -141,7 +143,7 @@ def asked_of(**changes: object) -> dict[str, object]:
         "device": "cpu",
         "cores": 1,
         "dtype": "float32",
-        "hyper": hyper.to_json(hyper.Dqn(hidden=(64, 64), batch_size=32)),
+        "hyper": hyper.to_json(Dqn(hidden=(64, 64), batch_size=32)),
     }
     return {**asked, **changes}
 
@@ -406,7 +408,7 @@ def test_a_study_asks_for_each_device_and_environment_once(monkeypatch: pytest.M
     monkeypatch.setattr(study, "environment_rates", lambda wanted, overrides: list(wanted))
     cells = [
         SimpleNamespace(
-            device="cpu", cores=cores, environment="CartPole-v1", max_episode_steps=None, hyper=hyper.Dqn()
+            device="cpu", cores=cores, environment="CartPole-v1", max_episode_steps=None, hyper=Dqn()
         )
         for cores in (1, 1, 2)
     ]

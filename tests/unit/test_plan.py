@@ -22,6 +22,7 @@ from rldyno.session.estimate import Rates
 from rldyno.study.file import load_study
 from rldyno.study.plan import Plan, Trial, make_plan
 from rldyno_rig import hyper
+from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.trial_file import TrialFile
 
 STUDY = """
@@ -91,11 +92,12 @@ def test_cells_carry_the_shipped_values_with_the_overrides(plan_of) -> None:
     of_dqn = {
         cell.hyper for cell in plan_of().cells if cell.algorithm == "dqn" and "Cart" in cell.environment
     }
-    shipped = hyper.to_json(hyper.defaults("dqn", "CartPole-v1"))
+    shipped = hyper.to_json(ALGORITHMS["dqn"].defaults("CartPole-v1"))
     expected = [
         shipped | {"gamma": gamma, "hidden": hidden} for gamma in (0.9, 0.99) for hidden in ((32,), (64, 64))
     ]
-    assert sorted(map(repr, of_dqn)) == sorted(repr(hyper.from_json("dqn", values)) for values in expected)
+    right = map(ALGORITHMS["dqn"].hyper_from_json, expected)
+    assert sorted(map(repr, of_dqn)) == sorted(map(repr, right))
 
 
 def test_trial_json_has_the_documented_fields(plan_of) -> None:

@@ -7,18 +7,21 @@ import dataclasses
 import numpy as np
 import pytest
 
-from rldyno_rig import batches, hyper
+from rldyno_rig.algorithms import LEARNERS, synthetic_batch
+from rldyno_rig.algorithms.classifier import Classifier, ClassifierBatch
+from rldyno_rig.algorithms.dqn import Dqn, DqnBatch
+from rldyno_rig.algorithms.rainbow import Rainbow
 from rldyno_rig.proof.job import variants
 from rldyno_rig.proof.ladder import perturbed
 from rldyno_rig.reference.learner import ReferenceLearner
 from rldyno_rig.reference.losses import log_softmax, loss_and_grads, project
 from rldyno_rig.reference.network import convolve, forward
 from rldyno_rig.reference.optimiser import adam, adam_scalars, clip
-from rldyno_rig.spec import Spec, complete, draw_params, parameter_shapes
+from rldyno_rig.spec import Spec, draw_params, parameter_shapes
 
 CASES = [
     pytest.param(spec, id=f"{algorithm}-{network}-{label or 'plain'}".replace(": ", ""))
-    for algorithm in hyper.LEARNERS
+    for algorithm in LEARNERS
     for network in ("mlp", "cnn")
     for label, spec in variants(algorithm, network)
 ]
@@ -31,7 +34,7 @@ def test_gradients_are_finite_differences(spec: Spec) -> None:
     rng = np.random.default_rng(3)
     params = perturbed(draw_params(spec, rng), rng)
     target = perturbed(params, rng)
-    batch = batches.synthetic(spec, rng, "float64", "int64", 8)
+    batch = synthetic_batch(spec, rng, "float64", "int64", 8)
     grads = loss_and_grads(spec, params, target, batch).grads
     assert list(grads) == list(parameter_shapes(spec.network))
     step = 1e-6
@@ -49,19 +52,19 @@ def test_gradients_are_finite_differences(spec: Spec) -> None:
 
 def test_classifier_by_hand() -> None:
     """Two classes, logits 0 and ln 3: p = ¼ and ¾; plain descent moves the bias by lr · (p − label)."""
-    spec = complete("classifier", hyper.Classifier(hidden=()), (1,), "float32", 2)
+    spec = LEARNERS["classifier"].spec(Classifier(hidden=()), (1,), "float32", 2)
     params = {"q.w": np.zeros((1, 2)), "q.b": np.array([0.0, np.log(3.0)])}
     learner = ReferenceLearner(spec, params, "float64")
-    loss, _ = learner.read(learner.update(batches.ClassifierBatch(np.ones((1, 1)), np.array([0])), 0.1))
+    loss, _ = learner.read(learner.update(ClassifierBatch(np.ones((1, 1)), np.array([0])), 0.1))
     assert loss == pytest.approx(np.log(4.0))
     assert learner.params["q.b"] == pytest.approx([0.1 * 0.75, np.log(3.0) - 0.1 * 0.75])
 
 
 def test_dqn_loss_by_hand() -> None:
     """One linear layer, two transitions: every number worked out on paper."""
-    spec = complete("dqn", hyper.Dqn(hidden=(), huber_delta=1.0), (1,), "float32", 2)
+    spec = LEARNERS["dqn"].spec(Dqn(hidden=(), huber_delta=1.0), (1,), "float32", 2)
     params = {"q.w": np.array([[1.0, 2.0]]), "q.b": np.array([0.0, 0.5])}
-    batch = batches.DqnBatch(
+    batch = DqnBatch(
         obs=np.array([[1.0], [2.0]]),
         action=np.array([0, 1]),
         reward=np.array([1.0, -1.0]),
@@ -76,17 +79,17 @@ def test_dqn_loss_by_hand() -> None:
 
 
 def test_double_dqn_values_the_online_choice_with_the_target() -> None:
-    spec = complete("dqn", hyper.Dqn(hidden=(), double=True), (1,), "float32", 2)
+    spec = LEARNERS["dqn"].spec(Dqn(hidden=(), double=True), (1,), "float32", 2)
     online = {"q.w": np.array([[0.0, 0.0]]), "q.b": np.array([3.0, 0.0])}
     target = {"q.w": np.array([[0.0, 0.0]]), "q.b": np.array([1.0, 10.0])}
     zero = np.zeros(1)
-    batch = batches.DqnBatch(np.zeros((1, 1)), np.array([1]), zero, np.ones(1), np.zeros((1, 1)))
+    batch = DqnBatch(np.zeros((1, 1)), np.array([1]), zero, np.ones(1), np.zeros((1, 1)))
     # The online network prefers action 0, which the target values at 1, not at its own best, 10.
     assert loss_and_grads(spec, online, target, batch).value == pytest.approx(0.5)
 
 
 def test_projection_keeps_mass_and_mean() -> None:
-    spec = complete("rainbow", hyper.Rainbow(atoms=5, v_min=0.0, v_max=4.0), (3,), "float32", 2)
+    spec = LEARNERS["rainbow"].spec(Rainbow(atoms=5, v_min=0.0, v_max=4.0), (3,), "float32", 2)
     p = np.array([[0.1, 0.2, 0.4, 0.2, 0.1]])
     moved = project(spec, np.array([0.5]), np.array([0.5]), p)
     z = np.arange(5.0)
@@ -113,7 +116,7 @@ def test_convolution_by_definition() -> None:
 
 
 def test_adam_adds_eps_after_the_bias_correction() -> None:
-    settings = hyper.Dqn(adam_eps=0.1)
+    settings = Dqn(adam_eps=0.1)
     zero = {"w": np.zeros(1)}
     # The first corrected moments are g and g², so the step is lr · g / (|g| + ε), exactly.
     params, _, _ = adam({"w": np.zeros(1)}, zero, zero, {"w": np.array([0.3])}, settings, 1, 0.5)
@@ -125,10 +128,10 @@ def test_adam_adds_eps_after_the_bias_correction() -> None:
 
 def test_clip_is_one_norm_over_everything() -> None:
     grads = {"a": np.array([3.0]), "b": np.array([4.0])}
-    clipped = clip(grads, hyper.Dqn(max_grad_norm=1.0))
+    clipped = clip(grads, Dqn(max_grad_norm=1.0))
     assert clipped["a"][0] == pytest.approx(3 / (5 + 1e-6))
-    assert clip(grads, hyper.Dqn(max_grad_norm=6.0))["b"][0] == 4.0
-    assert clip(grads, hyper.Dqn(max_grad_norm=0.0)) is grads
+    assert clip(grads, Dqn(max_grad_norm=6.0))["b"][0] == 4.0
+    assert clip(grads, Dqn(max_grad_norm=0.0)) is grads
 
 
 def test_log_softmax_survives_large_logits() -> None:
@@ -136,7 +139,7 @@ def test_log_softmax_survives_large_logits() -> None:
 
 
 def test_uint8_observations_are_divided_by_255() -> None:
-    spec = complete("dqn", hyper.Dqn(convolutions=((1, 1, 1),), hidden=()), (1, 1, 1), "uint8", 1)
+    spec = LEARNERS["dqn"].spec(Dqn(convolutions=((1, 1, 1),), hidden=()), (1, 1, 1), "uint8", 1)
     params = {name: np.ones(shape) for name, shape in parameter_shapes(spec.network).items()}
     outputs, _ = forward(spec.network, params, np.array([[[[51]]]], np.uint8), None)
     assert outputs["q"][0, 0] == pytest.approx(51 / 255 + 2)

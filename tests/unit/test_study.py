@@ -12,7 +12,8 @@ from rldyno.errors import Problem
 from rldyno.study import hyper as study_hyper
 from rldyno.study.file import Study, StudyFile, differences, load_study
 from rldyno.study.seeds import Adaptive
-from rldyno_rig.hyper import ALGORITHMS, CNN_LARGE, CNN_SMALL
+from rldyno_rig.algorithms import ALGORITHMS
+from rldyno_rig.hyper import CNN_LARGE, CNN_SMALL
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -348,7 +349,7 @@ def test_the_shipped_values_pass_their_own_checks(load, algorithm) -> None:
             else repr(list(value) if isinstance(value, tuple) else value)
         )
 
-    shipped = ALGORITHMS[algorithm]()
+    shipped = ALGORITHMS[algorithm].hyper()
     written = "".join(f"{field.name} = {toml(getattr(shipped, field.name))}\n" for field in fields(shipped))
     study = load(f"[budget]\nsteps = 9\n[hyper.{algorithm}]\n{written}", algorithms=f"'{algorithm}'")
     assert len(study.axes(algorithm, "CartPole-v1")) == len(fields(shipped))

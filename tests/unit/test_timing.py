@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rldyno_rig import hyper, timing
+from rldyno_rig.algorithms.classifier import Classifier
 from rldyno_rig.backends import numpy_
 
 JOB = {
@@ -16,7 +17,7 @@ JOB = {
     "device": "cpu",
     "dtype": "float32",
     "algorithm": "classifier",
-    "hyper": hyper.to_json(hyper.Classifier(hidden=(8,))),
+    "hyper": hyper.to_json(Classifier(hidden=(8,))),
     "observation": [4],
     "observation_dtype": "float32",
     "actions": 3,

@@ -16,9 +16,13 @@ import numpy as np
 import pytest
 
 from rldyno_rig import hyper, schema, training
+from rldyno_rig.algorithms import ALGORITHMS
+from rldyno_rig.algorithms.dqn import Dqn
 from rldyno_rig.backends import numpy_
 from rldyno_rig.clock import ACT, OTHER, Clock
+from rldyno_rig.contestant import Contestant
 from rldyno_rig.recorder import Recorder
+from rldyno_rig.trial_file import Budget, TrialFile
 
 SMALL = {
     "dqn": {"learning_starts": 64, "hidden": (8,)},
@@ -26,7 +30,6 @@ SMALL = {
     "a2c": {"hidden": (8,)},
     "ppo": {"hidden": (8,), "rollout_steps": 16, "epochs": 2},
 }
-NO_BUDGET = dict.fromkeys(("steps", "episodes", "wall_s", "stop_return", "stop_episodes"))
 
 
 def run(
@@ -36,31 +39,31 @@ def run(
     seed: int = 0,
     environment: str = "CartPole-v1",
     device: str = "cpu",
-    named: dict[str, str] | None = None,
+    framework: str = "numpy",
     **changes: Any,
 ) -> dict[str, Any]:
     home.mkdir(exist_ok=True)
-    values = dataclasses.replace(hyper.defaults(algorithm, "CartPole-v1"), **{**SMALL[algorithm], **changes})
-    trial = {
-        "framework": "numpy",
-        "mode": "eager",
-        "algorithm": algorithm,
-        "environment": environment,
-        "max_episode_steps": None,
-        "device": device,
-        "dtype": "float32",
-        "seed": seed,
-        "hyper": hyper.to_json(values),
-        "budget": {**NO_BUDGET, **budget},
-        **(named or {}),
-    }
-    (home / schema.TRIAL_FILE).write_text(json.dumps(trial))
+    values = dataclasses.replace(
+        ALGORITHMS[algorithm].defaults("CartPole-v1"), **{**SMALL[algorithm], **changes}
+    )
+    trial = TrialFile(
+        trial="here",
+        contestant=Contestant(framework, "eager"),
+        backend="numpy_",
+        algorithm=algorithm,
+        environment=environment,
+        device=device,
+        seed=seed,
+        hyper=hyper.to_json(values),
+        budget=Budget.from_json(budget),
+    )
+    (home / schema.TRIAL_FILE).write_text(json.dumps(trial.to_json()))
     training.train(home, time.perf_counter_ns())
     return json.loads((home / schema.RESULT_FILE).read_text())
 
 
 def test_a_toolchain_may_use_the_backend_of_another_framework(tmp_path: Path) -> None:
-    result = run(tmp_path, "dqn", {"steps": 20}, named={"framework": "numpy-next", "backend": "numpy_"})
+    result = run(tmp_path, "dqn", {"steps": 20}, framework="numpy-next")
     assert result["reason"] == "steps"
 
 
@@ -166,18 +169,16 @@ def test_a_crash_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_warming_up_changes_nothing(tmp_path: Path) -> None:
-    trial = {
-        "framework": "numpy",
-        "mode": "eager",
-        "algorithm": "dqn",
-        "environment": "CartPole-v1",
-        "max_episode_steps": None,
-        "device": "cpu",
-        "dtype": "float32",
-        "seed": 0,
-        "hyper": hyper.to_json(hyper.Dqn(hidden=(8,))),
-    }
-    recorder = Recorder(tmp_path, {**NO_BUDGET, "steps": 1}, Clock(), 0)
+    trial = TrialFile(
+        trial="here",
+        contestant=Contestant("numpy", "eager"),
+        algorithm="dqn",
+        environment="CartPole-v1",
+        seed=0,
+        hyper=hyper.to_json(Dqn(hidden=(8,))),
+        budget=Budget(steps=1),
+    )
+    recorder = Recorder(tmp_path, trial.budget, Clock(), 0)
     job = training.build(trial, numpy_, recorder)
     before = job.learner.state()
     updates_by_then: list[int] = []
@@ -201,7 +202,7 @@ def test_every_nanosecond_belongs_to_one_phase() -> None:
 
 
 def test_a_worker_ends_when_its_runner_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder = Recorder(tmp_path, {**NO_BUDGET, "steps": 10}, Clock(), 0)
+    recorder = Recorder(tmp_path, Budget(steps=10), Clock(), 0)
     recorder.start()
     recorder.beat(1, 1, None)
     monkeypatch.setattr(os, "getppid", lambda: 1)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rldyno.answers.groups import ALGORITHM_NAMES, MAIN_METRICS, Figure, axis_words
+from rldyno.answers.groups import MAIN_METRICS, Figure, axis_words
 from rldyno.answers.runs import Runs
 from rldyno.answers.table import SEED, against, estimate
 from rldyno.columns import Column
@@ -23,6 +23,7 @@ from rldyno.stats.bootstrap import Estimate
 from rldyno.stats.power import runs_to_clear
 from rldyno.text.numbers import number
 from rldyno_rig import schema
+from rldyno_rig.algorithms import title_of
 
 Json = dict[str, Any]
 Key = tuple[str, ...]
@@ -191,7 +192,7 @@ def cell_labels(found: Mapping[Key, Cell], keys: Sequence[Key]) -> dict[Key, str
             for name in names
             if name not in ("algorithm", "environment") and len({repr(peer.get(name)) for peer in peers}) > 1
         ]
-        algorithm = ALGORITHM_NAMES.get(settings["algorithm"], settings["algorithm"])
+        algorithm = title_of(settings["algorithm"])
         task = f"{algorithm} on {settings['environment']}"
         words = [axis_words(name, settings[name]) for name in varying if settings.get(name) is not None]
         labels[key] = ", ".join([task, *words])

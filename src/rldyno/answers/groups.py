@@ -15,9 +15,7 @@ from rldyno.results.columns import column
 from rldyno.results.load import ABSENT, FAILED, STALE, VALID
 from rldyno.stats.bootstrap import Estimate, Floats
 from rldyno.stats.equivalence import DIFFERENT
-
-ALGORITHM_NAMES = {"dqn": "DQN", "rainbow": "Rainbow", "a2c": "A2C", "ppo": "PPO"}
-
+from rldyno_rig.algorithms import title_of
 
 THRESHOLD = column("threshold_s")
 THROUGHPUT = column("steps_per_s")
@@ -141,7 +139,7 @@ def run_values(done: Runs, metric: Column) -> Floats:
 
 def algorithm_name(axes: Mapping[str, Any]) -> str:
     name = str(axes["algorithm"])
-    return ALGORITHM_NAMES.get(name, name)
+    return title_of(name)
 
 
 def group_label(axes: Mapping[str, Any], setting: str) -> str:

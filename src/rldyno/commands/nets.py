@@ -32,7 +32,7 @@ def measure(
     algorithm: Annotated[
         str,
         typer.Option(
-            help="classifier: the paper's work; dqn, rainbow, a2c or ppo: that agent's act and update."
+            help="classifier: the paper's work; the name of an agent, such as dqn: its act and update."
         ),
     ] = "classifier",
     batch_act: Annotated[str, typer.Option(help="Observations per inference call.")] = "16",
@@ -143,7 +143,7 @@ def _asked(
     from rldyno.machine.devices import check_device
     from rldyno.nets.work import COPIES, PAGEABLE, Asked, net_named
     from rldyno.toolchains.contestants import chosen_contestants
-    from rldyno_rig.hyper import LEARNERS
+    from rldyno_rig.algorithms import LEARNERS
 
     check_device(device)
     if device == "cpu" and dtype == "tf32":

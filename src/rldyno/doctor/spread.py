@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rldyno.machine.cpus import available_cpus, place
-from rldyno.processes.rig import Runtime, answer_of, job_content
-from rldyno.records.files import Json
+from rldyno.processes.rig import Runtime, answer_of
 from rldyno.stats.distributions import deviation_interval
 from rldyno.stats.power import difference_told
 from rldyno.toolchains.catalogue import toolchain
 from rldyno_rig import hyper, schema
+from rldyno_rig.algorithms import ALGORITHMS
+from rldyno_rig.contestant import Contestant
+from rldyno_rig.trial_file import Budget, TrialFile
 
 RUNS = 10
 FEWEST_RUNS = 5
@@ -62,7 +64,7 @@ def _train_once() -> float:
     _, cpus = place(available_cpus(), 1)
     with tempfile.TemporaryDirectory(prefix="rldyno-spread-") as name:
         directory = Path(name)
-        (directory / schema.TRIAL_FILE).write_text(json.dumps(_trial()), encoding="utf-8")
+        (directory / schema.TRIAL_FILE).write_text(json.dumps(_trial().to_json()), encoding="utf-8")
         result = answer_of(
             "train",
             directory,
@@ -74,19 +76,13 @@ def _train_once() -> float:
     return float(result["train_ns"]) / 1e9
 
 
-def _trial() -> Json:
-    content = {
-        "mode": "eager",
-        "algorithm": "dqn",
-        "environment": "CartPole-v1",
-        "max_episode_steps": None,
-        "device": "cpu",
-        "dtype": "float32",
-        "seed": 0,
-        "hyper": hyper.to_json(hyper.Dqn(learning_starts=200)),
-        "budget": {
-            "steps": STEPS,
-            **dict.fromkeys(("episodes", "wall_s", "stop_return", "stop_episodes")),
-        },
-    }
-    return job_content("numpy", content)
+def _trial() -> TrialFile:
+    return TrialFile(
+        trial="spread",
+        contestant=Contestant("numpy", "eager"),
+        algorithm="dqn",
+        environment="CartPole-v1",
+        seed=0,
+        hyper=hyper.to_json(ALGORITHMS["dqn"].hyper(learning_starts=200)),
+        budget=Budget(steps=STEPS),
+    )

@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rldyno_rig.hyper import Dqn
-from rldyno_rig.spec import Network, Spec, convolution_outputs, noise_size, parameter_shapes
+import numpy as np
+
+from rldyno_rig.algorithms import LEARNERS, synthetic_batch
+from rldyno_rig.spec import ADAM, Network, Spec, convolution_outputs, parameter_shapes
 
 Json = dict[str, Any]
 
@@ -21,8 +23,6 @@ ACT, UPDATE = "act", "update"
 ARITHMETIC, MEMORY, TRANSFER = "arithmetic", "memory", "transfer"
 ITEM_BYTES = {"float32": 4, "tf32": 4, "float64": 8}
 OBSERVATION_BYTES = {"uint8": 1, "float32": 4, "float64": 8}
-# Numbers per row of a batch, beside observations.
-SCALARS = {"classifier": 1, "dqn": 3, "rainbow": 4, "a2c": 3, "ppo": 5}
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,7 @@ def reads_input(network: Network, layer: str) -> bool:
 
 def target_passes(spec: Spec) -> int:
     """Forward passes of an update over the next observations."""
-    if spec.algorithm == "rainbow":
-        return 2
-    if isinstance(spec.hyper, Dqn):
-        return 2 if spec.hyper.double else 1
-    return 0
+    return LEARNERS[spec.algorithm].target_passes(spec.hyper)
 
 
 def memory_bytes(spec: Spec, rows: int, dtype: str, measure: str) -> int:
@@ -123,18 +119,26 @@ def memory_bytes(spec: Spec, rows: int, dtype: str, measure: str) -> int:
     weights = sum(math.prod(shape) for shape in parameter_shapes(spec.network).values()) * ITEM_BYTES[dtype]
     moved = weights
     if measure == UPDATE:
-        moments = 2 if spec.optimiser == "adam" else 0
-        targets = 1 if spec.algorithm in ("dqn", "rainbow") else 0
+        moments = 2 if spec.optimiser == ADAM else 0
+        targets = 1 if target_passes(spec) else 0
         moved = weights * (2 + 2 * moments + targets)
     return moved + batch_bytes(spec, rows, dtype, measure)
 
 
 def batch_bytes(spec: Spec, rows: int, dtype: str, measure: str) -> int:
-    """Of what one call is given."""
+    """Of what one call is given; actions are counted as large as the other numbers.
+
+    A batch grows by the same bytes with every row. What does not grow is noise.
+    """
     network = spec.network
-    observations = rows * math.prod(network.observation_shape) * OBSERVATION_BYTES[network.observation_dtype]
     if measure == ACT:
-        return observations
-    twice = 2 if spec.algorithm in ("dqn", "rainbow") else 1
-    noise = 3 * noise_size(network)
-    return twice * observations + (rows * SCALARS[spec.algorithm] + noise) * ITEM_BYTES[dtype]
+        return rows * math.prod(network.observation_shape) * OBSERVATION_BYTES[network.observation_dtype]
+    one, two = (_synthetic_bytes(spec, count, ITEM_BYTES[dtype]) for count in (1, 2))
+    return one + (rows - 1) * (two - one)
+
+
+def _synthetic_bytes(spec: Spec, rows: int, item_bytes: int) -> int:
+    batch = synthetic_batch(
+        spec, np.random.default_rng(0), f"float{8 * item_bytes}", f"int{8 * item_bytes}", rows
+    )
+    return sum(array.nbytes for array in batch)

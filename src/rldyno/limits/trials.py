@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rldyno.limits.floor import Floor, Limits, floor
-from rldyno_rig import batches, hyper
-from rldyno_rig.spec import complete
+from rldyno_rig.algorithms import LEARNERS, update_rows
 
 Json = dict[str, Any]
 
@@ -82,10 +81,10 @@ class MachineLimits:
 def update_floor(
     algorithm: str, values: Json, shape: list[int], actions: int, limits: Limits, dtype: str
 ) -> Floor | None:
-    images = len(shape) == 3
     try:
-        known = hyper.from_json(algorithm, values)
-        spec = complete(algorithm, known, tuple(shape), "uint8" if images else "float32", actions)
+        known = LEARNERS[algorithm]
+        dtype_of_obs = known.image_dtype if len(shape) == 3 else "float32"
+        spec = known.spec(known.hyper_from_json(values), tuple(shape), dtype_of_obs, actions)
     except (KeyError, TypeError, ValueError):  # of an algorithm that had other fields then
         return None
-    return floor(spec, batches.size(spec), limits, dtype)
+    return floor(spec, update_rows(spec), limits, dtype)

@@ -11,8 +11,9 @@ from rldyno.errors import Problem
 from rldyno.limits.floor import ITEM_BYTES, batch_bytes
 from rldyno.processes.rig import job_content
 from rldyno_rig import hyper
+from rldyno_rig.algorithms import LEARNERS
 from rldyno_rig.contestant import Contestant
-from rldyno_rig.spec import Spec, complete, parameter_shapes
+from rldyno_rig.spec import Spec, parameter_shapes
 
 Json = dict[str, Any]
 
@@ -91,9 +92,10 @@ class Asked:
 
 def spec_of(algorithm: str, net: Net) -> Spec:
     """What is computed. Images are bytes for an agent, float32 for the classifier."""
-    values = hyper.LEARNERS[algorithm](convolutions=net.convolutions, hidden=net.hidden)
-    images = bool(net.convolutions) and algorithm != CLASSIFIER
-    return complete(algorithm, values, net.observation, "uint8" if images else "float32", net.outputs)
+    learner = LEARNERS[algorithm]
+    values = learner.hyper(convolutions=net.convolutions, hidden=net.hidden)
+    observation_dtype = learner.image_dtype if net.convolutions else "float32"
+    return learner.spec(values, net.observation, observation_dtype, net.outputs)
 
 
 def least_bytes(asked: Asked, net: Net) -> int:

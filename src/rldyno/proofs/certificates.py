@@ -27,7 +27,8 @@ from rldyno.records import files as records
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig import identity
-from rldyno_rig.hyper import LEARNERS, NETWORKS, network_kind
+from rldyno_rig.algorithms import LEARNERS
+from rldyno_rig.hyper import NETWORKS, network_kind
 
 if TYPE_CHECKING:
     from rich.console import Console

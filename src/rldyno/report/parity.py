@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from rldyno.answers import divergence
 from rldyno.answers.divergence import Divergence
-from rldyno.answers.groups import ALGORITHM_NAMES, CERTIFICATE_WORDS, Group
+from rldyno.answers.groups import CERTIFICATE_WORDS, Group
 from rldyno.records.files import Json
 from rldyno.results.load import Certificate, Results, judged
+from rldyno_rig.algorithms import title_of
 
 REFERENCE = "numpy:eager"
 GROUPS_TRACED = 50
@@ -61,7 +62,7 @@ def parity_tables(results: Results) -> list[ParityTable]:
             tables.setdefault(key, {})[certificate.contestant] = row
     return [
         ParityTable(
-            label=f"{ALGORITHM_NAMES.get(algorithm, algorithm)}, {network}, {device}, {dtype}",
+            label=f"{title_of(algorithm)}, {network}, {device}, {dtype}",
             rungs=tuple(dict.fromkeys(name for row in rows.values() for name in row.rungs)),
             rows=tuple(sorted(rows.values(), key=lambda row: row.contestant)),
         )
@@ -72,7 +73,7 @@ def parity_tables(results: Results) -> list[ParityTable]:
 def parity_summary(results: Results) -> ParitySummary:
     rows: dict[str, dict[str, tuple[str, str]]] = {}
     for certificate in sorted(results.certificates, key=lambda item: item.key):
-        name = ALGORITHM_NAMES.get(certificate.algorithm, certificate.algorithm)
+        name = title_of(certificate.algorithm)
         state, _ = judged(certificate, results.facts.get(certificate.contestant))
         errors = [worst_error(certificate, dtype) for dtype in ("float64", "float32")]
         words = " / ".join(

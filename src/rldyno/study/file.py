@@ -28,8 +28,8 @@ from rldyno.study.lines import Location, Source, spelled, suggest
 from rldyno.study.placement import Placement, place
 from rldyno.study.seeds import Adaptive, adaptive_part, all_seeds, whole
 from rldyno.toolchains.contestants import Catalogue, check_contestant
+from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.envs import BUILT_IN
-from rldyno_rig.hyper import ALGORITHMS
 
 MAX_TRIALS = 100_000
 FIX = "correct the study file; docs/studies.md explains every key"

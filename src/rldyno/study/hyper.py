@@ -1,4 +1,4 @@
-"""The `[hyper]` tables of a study, checked against the dataclasses of `rldyno_rig.hyper`."""
+"""The `[hyper]` tables of a study, checked against the hyper-parameters of the algorithms."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from rldyno.study.lines import Location, Source, spelled, suggest
 from rldyno_rig import hyper
+from rldyno_rig.algorithms import ALGORITHMS
 
 NAMED_CONVOLUTIONS = {"small": hyper.CNN_SMALL, "large": hyper.CNN_LARGE}
 
@@ -81,8 +82,8 @@ def read(
     for algorithm, value in table.items():
         if not isinstance(value, dict):
             continue
-        if algorithm not in hyper.ALGORITHMS:
-            source.mistake(("hyper", algorithm), "unknown algorithm" + suggest(algorithm, hyper.ALGORITHMS))
+        if algorithm not in ALGORITHMS:
+            source.mistake(("hyper", algorithm), "unknown algorithm" + suggest(algorithm, ALGORITHMS))
             continue
         _read_algorithm(source, algorithm, value, environments, resolved)
     for (algorithm, environment), given in resolved.items():
@@ -92,8 +93,9 @@ def read(
 
 def field_types(algorithm: str) -> dict[str, Any]:
     """Name → type of each hyper-parameter, in the order of the dataclass."""
-    hints = typing.get_type_hints(hyper.ALGORITHMS[algorithm])
-    return {field.name: hints[field.name] for field in dataclasses.fields(hyper.ALGORITHMS[algorithm])}
+    declared = ALGORITHMS[algorithm].hyper
+    hints = typing.get_type_hints(declared)
+    return {field.name: hints[field.name] for field in dataclasses.fields(declared)}
 
 
 def combinations(axes: Axes) -> Iterator[dict[str, Any]]:
@@ -104,7 +106,7 @@ def combinations(axes: Axes) -> Iterator[dict[str, Any]]:
 
 def _read_everywhere(source: Source, table: dict[str, Any], algorithms: Sequence[str]) -> dict[str, Given]:
     """The keys of `[hyper]` itself: they hold for every algorithm that has the field."""
-    types = {algorithm: field_types(algorithm) for algorithm in hyper.ALGORITHMS}
+    types = {algorithm: field_types(algorithm) for algorithm in ALGORITHMS}
     read_here = {}
     for name, raw in table.items():
         if isinstance(raw, dict):
@@ -154,7 +156,7 @@ def _read_fields(
         if isinstance(raw, dict) and not innermost:
             continue
         if name not in types:
-            owners = [other for other in hyper.ALGORITHMS if name in field_types(other)]
+            owners = [other for other in ALGORITHMS if name in field_types(other)]
             hint = f", only {', '.join(owners)}" if owners else suggest(name, types)
             source.mistake((*location, name), f"{algorithm} has no such hyper-parameter{hint}")
         elif given := _values(source, types[name], name, raw, (*location, name)):
@@ -239,7 +241,7 @@ def _check(name: str, value: Any) -> None:
 def _check_together(source: Source, algorithm: str, environment: str, given: dict[str, Given]) -> None:
     """Fields that only make sense together: the first combination of the study that does not is told."""
     joint = {name: given[name].values for name in _JOINT_FIELDS if name in given}
-    shipped = hyper.to_json(hyper.defaults(algorithm, environment))
+    shipped = hyper.to_json(ALGORITHMS[algorithm].defaults(environment))
     for values in itertools.islice(combinations(joint), MOST_COMBINATIONS):
         for names, message in _contradictions(shipped | values):
             places = [given[name].location for name in names if name in given]

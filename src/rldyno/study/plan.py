@@ -17,6 +17,7 @@ import numpy as np
 from rldyno.study import hyper as study_hyper
 from rldyno.study.file import BudgetTable, Study
 from rldyno_rig import hyper
+from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.contestant import Contestant
 from rldyno_rig.trial_file import Budget, TrialFile
 
@@ -41,7 +42,7 @@ class Cell:
     workers: int
     dtype: str
     division: str
-    hyper: hyper.Hyper
+    hyper: hyper.Common
     budget: Budget
 
     @property
@@ -127,7 +128,7 @@ def make_plan(study: Study) -> Plan:
 def _cells(study: Study) -> Iterator[Cell]:
     budget = _budget(study.budget)
     for algorithm, environment in itertools.product(study.algorithms, study.environments):
-        shipped = hyper.defaults(algorithm, environment)
+        shipped = ALGORITHMS[algorithm].defaults(environment)
         for values in study_hyper.combinations(study.axes(algorithm, environment)):
             complete = dataclasses.replace(shipped, **values)
             for max_episode_steps, cores, placement in itertools.product(

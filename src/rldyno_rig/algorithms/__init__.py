@@ -1,31 +1,61 @@
-"""The loop and the batch of each algorithm, in NumPy, once for all frameworks.
-
-`train(job)` runs until a budget is reached and returns the number of environment steps. `job.learner` is the
-only thing that differs between contestants.
-"""
+"""The algorithms: one file each, found by listing this folder."""
 
 from __future__ import annotations
 
-from typing import Callable, Dict, NamedTuple
+import contextlib
+import importlib
+import pkgutil
+from typing import Any, Iterator
 
 import numpy as np
 
-from rldyno_rig.parts.streams import Streams
-from rldyno_rig.recorder import Recorder
+from rldyno_rig.algorithms.algorithm import Algorithm, Registry
 from rldyno_rig.spec import Spec
+from rldyno_rig.synthetic import Draw
+
+LEARNERS: Registry = {}
+"""Name → everything that a backend computes: the agents, and the classifier that `rldyno nets` times."""
+ALGORITHMS: Registry = {}
+"""Name → the agents, which a study can train."""
 
 
-class Job(NamedTuple):
-    spec: Spec
-    env: object
-    learner: object
-    streams: Streams
-    recorder: Recorder
-    dtype: np.dtype
-    index_dtype: np.dtype
+def add(algorithm: Algorithm) -> None:
+    LEARNERS[algorithm.name] = algorithm
+    if algorithm.train is not None:
+        ALGORITHMS[algorithm.name] = algorithm
 
 
-def loops() -> Dict[str, Callable[[Job], int]]:
-    from rldyno_rig.algorithms import a2c, dqn, ppo, rainbow
+@contextlib.contextmanager
+def registered(algorithm: Algorithm) -> Iterator[None]:
+    """An algorithm from outside this folder takes part within the `with` block."""
+    add(algorithm)
+    try:
+        yield
+    finally:
+        LEARNERS.pop(algorithm.name, None)
+        ALGORITHMS.pop(algorithm.name, None)
 
-    return {"dqn": dqn.train, "rainbow": rainbow.train, "a2c": a2c.train, "ppo": ppo.train}
+
+def title_of(name: str) -> str:
+    """As reports write it; an algorithm that no longer exists keeps the name of its records."""
+    return LEARNERS[name].title if name in LEARNERS else name
+
+
+def synthetic_batch(spec: Spec, rng: np.random.Generator, dtype: str, index_dtype: str, rows: int) -> Any:
+    """A batch of plausible numbers: for warming up, for proofs, and for timing updates alone."""
+    return LEARNERS[spec.algorithm].synthetic(Draw(spec, rng, dtype, index_dtype, rows))
+
+
+def update_rows(spec: Spec) -> int:
+    """Rows of one update."""
+    return LEARNERS[spec.algorithm].rows(spec.hyper)
+
+
+def _find() -> None:
+    for module in pkgutil.iter_modules(__path__):
+        found = importlib.import_module("{}.{}".format(__name__, module.name))
+        if hasattr(found, "ALGORITHM"):
+            add(found.ALGORITHM)
+
+
+_find()

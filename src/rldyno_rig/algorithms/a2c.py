@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
-from rldyno_rig.algorithms import Job
-from rldyno_rig.algorithms.rollout import Collector
-from rldyno_rig.batches import A2cBatch
-from rldyno_rig.clock import OTHER, READ, STORE, TRANSFER, UPDATE
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from rldyno_rig.algorithms.algorithm import Algorithm, Job, Variant
+from rldyno_rig.algorithms.loop import beat, finish
+from rldyno_rig.algorithms.rollout import PROOF, Collector
+from rldyno_rig.clock import STORE, TRANSFER, UPDATE
+from rldyno_rig.hyper import ActorCritic
 from rldyno_rig.parts.advantage import normalise
 from rldyno_rig.parts.schedules import linear
+from rldyno_rig.spec import ACTOR_CRITIC, Head
+from rldyno_rig.synthetic import Draw
+
+
+@dataclass(frozen=True)
+class A2c(ActorCritic):
+    """Synchronous advantage actor-critic (Mnih et al. 2016)."""
+
+
+class A2cBatch(NamedTuple):
+    obs: np.ndarray
+    action: np.ndarray
+    advantage: np.ndarray
+    ret: np.ndarray
+    """Target of the value: advantage before normalisation + value."""
+
+
+def synthetic(draw: Draw) -> A2cBatch:
+    obs, action = draw.observations(), draw.actions()
+    advantage, ret, _, _ = draw.normals()
+    return A2cBatch(obs, action, advantage, ret)
 
 
 def train(job: Job) -> int:
-    learner, recorder, hyper = job.learner, job.recorder, job.spec.hyper
-    mark = recorder.clock.mark
+    hyper: A2c = job.spec.hyper
+    learner, recorder, mark = job.learner, job.recorder, job.recorder.clock.mark
 
     collector = Collector(job)
     handle = None
@@ -30,15 +57,32 @@ def train(job: Job) -> int:
         now = mark(UPDATE)
         recorder.updates += 1
         if now >= recorder.next_beat:
-            loss = learner.read(handle)[0]
-            recorder.reads += 1
-            recorder.beat(mark(READ), collector.step, loss)
-            mark(OTHER)
+            beat(job, collector.step, handle)
+    return finish(job, collector.step, collector.acts, handle)
 
-    learner.drain()
-    mark(UPDATE)
-    loss = None if handle is None else learner.read(handle)[0]
-    recorder.reads += handle is not None
-    recorder.acts = collector.acts
-    recorder.close(mark(READ), collector.step, loss)
-    return collector.step
+
+ALGORITHM = Algorithm(
+    name="a2c",
+    title="A2C",
+    hyper=A2c,
+    batch=A2cBatch,
+    head=lambda hyper: Head(ACTOR_CRITIC, shared=hyper.shared),
+    synthetic=synthetic,
+    train=train,
+    rows=lambda hyper: hyper.environments * hyper.rollout_steps,
+    tuned={
+        "CartPole-v1": {
+            "environments": 8,
+            "rollout_steps": 5,
+            "learning_rate": 1e-3,
+            "learning_rate_end": 0.0,
+            "schedule_steps": 300_000,
+            "hidden": (64, 64),
+            "activation": "tanh",
+            "max_grad_norm": 0.5,
+            "normalise_advantage": False,
+        },
+    },
+    proof=PROOF,
+    variants=(Variant("shared tanh", {"shared": True, "activation": "tanh"}),),
+)

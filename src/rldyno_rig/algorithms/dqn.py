@@ -2,49 +2,66 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, Callable, Iterator, NamedTuple, Tuple
+
 import numpy as np
 
-from rldyno_rig.algorithms import Job
-from rldyno_rig.clock import ACT, ENVIRONMENT, OTHER, READ, STORE, TRANSFER, UPDATE
+from rldyno_rig.algorithms.algorithm import Algorithm, Job, Variant
+from rldyno_rig.algorithms.loop import beat, finish
+from rldyno_rig.algorithms.replayed import first_update, memory_of
+from rldyno_rig.clock import ACT, ENVIRONMENT, OTHER, STORE, TRANSFER, UPDATE
+from rldyno_rig.hyper import Replayed
 from rldyno_rig.parts.episodes import Episodes
 from rldyno_rig.parts.exploration import epsilon_greedy
 from rldyno_rig.parts.n_step import NStep
 from rldyno_rig.parts.replay import Replay, uniform_draws
 from rldyno_rig.parts.schedules import linear
 from rldyno_rig.schema import TRACED_STEPS
+from rldyno_rig.spec import Head, Q
+from rldyno_rig.synthetic import Draw
+
+
+@dataclass(frozen=True)
+class Dqn(Replayed):
+    """Deep Q-network (Mnih et al. 2015), optionally double (van Hasselt et al. 2016)."""
+
+    epsilon_start: float = 1.0
+    epsilon_end: float = 0.02
+    epsilon_steps: int = 10_000
+    """Environment steps over which ε falls linearly."""
+    double: bool = False
+    """Choose the next action with the online network, value it with the target network."""
+    dueling: bool = False
+    """Q = V + A − mean A (Wang et al. 2016)."""
+    huber_delta: float = 1.0
+    """Width of the quadratic part of the loss."""
+
+
+class DqnBatch(NamedTuple):
+    obs: np.ndarray
+    action: np.ndarray
+    reward: np.ndarray
+    discount: np.ndarray
+    """γ · (1 − terminated): a time limit does not end the return."""
+    next_obs: np.ndarray
 
 
 def train(job: Job) -> int:
-    env, learner, recorder, hyper = job.env, job.learner, job.recorder, job.spec.hyper
-    network, count = job.spec.network, job.env.count
-    put, act, update, mark = learner.put, learner.act, learner.update, recorder.clock.mark
+    hyper: Dqn = job.spec.hyper
+    env, learner, recorder, count = job.env, job.learner, job.recorder, job.env.count
+    put, act, mark = learner.put, learner.act, recorder.clock.mark
     n_step = NStep(hyper.n_step, hyper.gamma, count) if hyper.n_step > 1 else None
-    memory = Replay(
-        hyper.capacity,
-        count if n_step is None else 1,
-        network.observation_shape,
-        network.observation_dtype,
-        job.dtype,
-        job.index_dtype,
-    )
-    decisions = epsilon_greedy(
-        job.streams.explore,
-        count,
-        network.actions,
-        hyper.epsilon_start,
-        hyper.epsilon_end,
-        hyper.epsilon_steps,
-        job.index_dtype,
-    )
+    memory = memory_of(job, count if n_step is None else 1)
     recorder.replay_bytes, recorder.replay_rows = memory.nbytes, memory.capacity
-    draws = uniform_draws(job.streams.sample, hyper.batch_size)
+    learn = updates(job, memory)
+    decisions = exploration(job)
     episodes = Episodes(count, recorder)
     going_on = np.full(count, hyper.gamma, job.dtype)
 
     step = acts = 0
-    handle = loss = None
-    next_train = max(hyper.learning_starts, hyper.batch_size, count * hyper.n_step)
-    next_sync = hyper.target_sync
+    handle = None
+    next_train, next_sync = first_update(hyper, count), hyper.target_sync
     obs = env.reset()
     recorder.start()
     while recorder.reason is None and step < recorder.max_steps:
@@ -77,38 +94,102 @@ def train(job: Job) -> int:
         mark(STORE)
 
         if step >= next_train:
-            if not recorder.updates:
-                recorder.learns(step, mark(STORE))
             next_train += hyper.train_every
-            lr = linear(hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps, step)
-            for _ in range(hyper.updates_per_train):
-                batch = memory.sample(next(draws))
-                mark(STORE)
-                placed = put(*batch)
-                mark(TRANSFER)
-                handle = update(placed, lr)
-                mark(UPDATE)
-            recorder.updates += hyper.updates_per_train
+            handle = learn(step)
         if step >= next_sync:
             next_sync += hyper.target_sync
             learner.sync_target()
             mark(UPDATE)
         if now >= recorder.next_beat:
-            loss = None if handle is None else learner.read(handle)[0]
-            now = mark(READ)
-            recorder.reads += handle is not None
-            recorder.beat(now, step, loss)
-            mark(OTHER)
+            beat(job, step, handle)
+    return finish(job, step, acts, handle)
 
-    learner.drain()
-    mark(UPDATE)
-    loss = None if handle is None else learner.read(handle)[0]
-    recorder.reads += handle is not None
-    recorder.acts = acts
-    recorder.close(mark(READ), step, loss)
-    return step
+
+def exploration(job: Job) -> Iterator[Tuple[bool, bool, np.ndarray, np.ndarray]]:
+    hyper: Dqn = job.spec.hyper
+    return epsilon_greedy(
+        job.streams.explore,
+        job.env.count,
+        job.spec.network.actions,
+        hyper.epsilon_start,
+        hyper.epsilon_end,
+        hyper.epsilon_steps,
+        job.index_dtype,
+    )
+
+
+def updates(job: Job, memory: Replay) -> Callable[[int], Any]:
+    """The round of updates that follows an environment step; it returns the handle of the last one."""
+    hyper: Dqn = job.spec.hyper
+    recorder, mark = job.recorder, job.recorder.clock.mark
+    put, update = job.learner.put, job.learner.update
+    draws = uniform_draws(job.streams.sample, hyper.batch_size)
+
+    def learn(step: int) -> Any:
+        if not recorder.updates:
+            recorder.learns(step, mark(STORE))
+        lr = linear(hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps, step)
+        handle = None
+        for _ in range(hyper.updates_per_train):
+            batch = memory.sample(next(draws))
+            mark(STORE)
+            placed = put(*batch)
+            mark(TRANSFER)
+            handle = update(placed, lr)
+            mark(UPDATE)
+        recorder.updates += hyper.updates_per_train
+        return handle
+
+    return learn
 
 
 def bootstrap_discount(gamma: float, terminated: np.ndarray) -> np.ndarray:
     """γ · (1 − terminated): an episode cut off by its time limit still has a future."""
     return gamma * (1.0 - terminated)
+
+
+def synthetic(draw: Draw) -> DqnBatch:
+    return DqnBatch(*draw.transitions())
+
+
+ALGORITHM = Algorithm(
+    name="dqn",
+    title="DQN",
+    hyper=Dqn,
+    batch=DqnBatch,
+    head=lambda hyper: Head(Q, dueling=hyper.dueling),
+    synthetic=synthetic,
+    train=train,
+    rows=lambda hyper: hyper.batch_size,
+    target_passes=lambda hyper: 2 if hyper.double else 1,
+    tuned={
+        "CartPole-v1": {
+            "learning_rate": 1e-3,
+            "learning_rate_end": 1e-5,
+            "batch_size": 64,
+            "hidden": (64, 64),
+            "activation": "tanh",
+            "train_every": 4,
+            "target_sync": 250,
+            "n_step": 10,
+            "epsilon_steps": 5_000,
+            "epsilon_end": 0.01,
+            "double": True,
+        },
+        "MountainCar-v0": {
+            "learning_rate": 1e-3,
+            "batch_size": 64,
+            "train_every": 1,
+            "target_sync": 250,
+            "epsilon_end": 0.01,
+            "double": True,
+            "max_grad_norm": 1.0,
+        },
+    },
+    variants=(
+        Variant(
+            "double dueling 3-step tanh",
+            {"double": True, "dueling": True, "n_step": 3, "activation": "tanh"},
+        ),
+    ),
+)

@@ -2,22 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Tuple
+from dataclasses import dataclass
+from typing import Iterator, NamedTuple, Tuple
 
 import numpy as np
 
-from rldyno_rig.algorithms import Job
-from rldyno_rig.algorithms.rollout import Collector
-from rldyno_rig.batches import PpoBatch
-from rldyno_rig.clock import OTHER, READ, STORE, TRANSFER, UPDATE
-from rldyno_rig.hyper import Ppo
+from rldyno_rig.algorithms.algorithm import Algorithm, Job, Variant
+from rldyno_rig.algorithms.loop import beat, finish
+from rldyno_rig.algorithms.rollout import PROOF, Collector, Rollout
+from rldyno_rig.clock import STORE, TRANSFER, UPDATE
+from rldyno_rig.hyper import ActorCritic
 from rldyno_rig.parts.advantage import normalise
 from rldyno_rig.parts.schedules import linear
+from rldyno_rig.spec import ACTOR_CRITIC, Head
+from rldyno_rig.synthetic import Draw
+
+
+@dataclass(frozen=True)
+class Ppo(ActorCritic):
+    """Proximal policy optimisation with the clipped objective (Schulman et al. 2017)."""
+
+    epochs: int = 10
+    """Passes over each rollout."""
+    minibatches: int = 4
+    """Minibatches per pass; environments × rollout_steps must divide by it."""
+    clip_range: float = 0.2
+    """ε of the clipped objective."""
+    value_clip: bool = False
+    """Clip the value's change by clip_range too."""
+
+
+class PpoBatch(NamedTuple):
+    obs: np.ndarray
+    action: np.ndarray
+    log_prob: np.ndarray
+    """Of the action under the policy that took it."""
+    advantage: np.ndarray
+    ret: np.ndarray
+    value: np.ndarray
+    """Of the observation, under the critic that collected it."""
+
+
+def synthetic(draw: Draw) -> PpoBatch:
+    obs, action = draw.observations(), draw.actions()
+    advantage, ret, spread, value = draw.normals()
+    # Old log-probabilities around uniform, so that some ratios are clipped and others are not.
+    log_prob = (-np.log(draw.spec.network.actions) + 0.3 * spread).astype(draw.dtype)
+    return PpoBatch(obs, action, log_prob, advantage, ret, value)
 
 
 def train(job: Job) -> int:
-    learner, recorder, hyper = job.learner, job.recorder, job.spec.hyper
-    put, update, mark = learner.put, learner.update, recorder.clock.mark
+    hyper: Ppo = job.spec.hyper
+    recorder, mark = job.recorder, job.recorder.clock.mark
+    put, update = job.learner.put, job.learner.update
     size = hyper.environments * hyper.rollout_steps
     permutation = job.streams.sample.permutation
 
@@ -37,21 +74,11 @@ def train(job: Job) -> int:
                 now = mark(UPDATE)
         recorder.updates += hyper.epochs * hyper.minibatches
         if now >= recorder.next_beat:
-            loss = learner.read(handle)[0]
-            recorder.reads += 1
-            recorder.beat(mark(READ), collector.step, loss)
-            mark(OTHER)
-
-    learner.drain()
-    mark(UPDATE)
-    loss = None if handle is None else learner.read(handle)[0]
-    recorder.reads += handle is not None
-    recorder.acts = collector.acts
-    recorder.close(mark(READ), collector.step, loss)
-    return collector.step
+            beat(job, collector.step, handle)
+    return finish(job, collector.step, collector.acts, handle)
 
 
-def minibatches(rollout: PpoBatch, order: np.ndarray, hyper: Ppo) -> Iterator[Tuple[np.ndarray, ...]]:
+def minibatches(rollout: Rollout, order: np.ndarray, hyper: Ppo) -> Iterator[Tuple[np.ndarray, ...]]:
     """The rollout in this order, cut into minibatches; advantages are normalised within each."""
     rows = len(order) // hyper.minibatches
     shuffled = PpoBatch(*(a.take(order, 0) for a in rollout))
@@ -60,3 +87,36 @@ def minibatches(rollout: PpoBatch, order: np.ndarray, hyper: Ppo) -> Iterator[Tu
         shuffled = shuffled._replace(advantage=advantage)
     for start in range(0, len(order), rows):
         yield tuple(a[start : start + rows] for a in shuffled)
+
+
+ALGORITHM = Algorithm(
+    name="ppo",
+    title="PPO",
+    hyper=Ppo,
+    batch=PpoBatch,
+    head=lambda hyper: Head(ACTOR_CRITIC, shared=hyper.shared),
+    synthetic=synthetic,
+    train=train,
+    rows=lambda hyper: hyper.environments * hyper.rollout_steps // hyper.minibatches,
+    tuned={
+        "CartPole-v1": {
+            "environments": 8,
+            "rollout_steps": 32,
+            "learning_rate": 2e-3,
+            "learning_rate_end": 0.0,
+            "schedule_steps": 150_000,
+            "gae_lambda": 0.9,
+            "gamma": 0.98,
+            "epochs": 10,
+            "minibatches": 4,
+            "hidden": (64, 64),
+            "activation": "tanh",
+            "max_grad_norm": 0.5,
+        },
+    },
+    proof=PROOF,
+    variants=(
+        Variant("shared tanh", {"shared": True, "activation": "tanh"}),
+        Variant("value clip", {"value_clip": True, "max_grad_norm": 0.0}),
+    ),
+)

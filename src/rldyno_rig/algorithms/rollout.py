@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Dict, NamedTuple, Optional
 
 import numpy as np
 
-from rldyno_rig.algorithms import Job
-from rldyno_rig.batches import PpoBatch
+from rldyno_rig.algorithms.algorithm import Job
 from rldyno_rig.clock import ACT, ENVIRONMENT, OTHER, STORE, TRANSFER
 from rldyno_rig.parts.advantage import gae
 from rldyno_rig.parts.episodes import Episodes
 from rldyno_rig.parts.streams import gumbel
 from rldyno_rig.schema import TRACED_STEPS
+
+PROOF: Dict[str, Any] = {"entropy_coefficient": 0.02}
+"""Proofs need every term of the loss, and the entropy's weight is 0 by default."""
+
+
+class Rollout(NamedTuple):
+    """One row per step and environment."""
+
+    obs: np.ndarray
+    action: np.ndarray
+    log_prob: np.ndarray
+    advantage: np.ndarray
+    ret: np.ndarray
+    value: np.ndarray
 
 
 class Collector:
@@ -33,7 +46,7 @@ class Collector:
         job.recorder.start()
         job.recorder.learns(0, job.recorder.clock.started)
 
-    def collect(self) -> Optional[PpoBatch]:
+    def collect(self) -> Optional[Rollout]:
         """One rollout, flattened to [time · environment, …]; None when a budget ended the trial within it.
 
         A budget of steps is spent in whole rollouts.
@@ -77,10 +90,8 @@ class Collector:
         advantage = gae(
             self.reward, self.value, self.bootstrap, self.ended, last_value, hyper.gamma, hyper.gae_lambda
         )
-        rollout = PpoBatch(
-            self.obs, self.action, self.log_prob, advantage, advantage + self.value, self.value
-        )
-        flat = PpoBatch(*(a.reshape(-1, *a.shape[2:]) for a in rollout))
+        rollout = Rollout(self.obs, self.action, self.log_prob, advantage, advantage + self.value, self.value)
+        flat = Rollout(*(a.reshape(-1, *a.shape[2:]) for a in rollout))
         mark(STORE)
         return flat
 

@@ -7,21 +7,24 @@ import json
 import platform
 import traceback
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from rldyno_rig import hyper, identity
-from rldyno_rig.loading import load_backend
+from rldyno_rig import identity
+from rldyno_rig.algorithms import LEARNERS
+from rldyno_rig.hyper import CNN
+from rldyno_rig.loading import backend_name, load_backend
 from rldyno_rig.proof.ladder import GATE, climb, summary
-from rldyno_rig.spec import Params, Spec, complete
+from rldyno_rig.spec import Params, Spec
 from rldyno_rig.training import write_json
 
 JOB_FILE = "job.json"
 PROOFS_FILE = "proofs.json"
 # Small enough to prove in seconds, and no two axes of the same length, so that a swapped one shows.
-MLP_OBSERVATION, MLP_HIDDEN = (5,), (24, 16)
-CNN_OBSERVATION, CNN_HIDDEN, CNN_CONVOLUTIONS = (3, 20, 18), (16,), ((6, 4, 2), (8, 3, 1))
+MLP_OBSERVATION: Tuple[int, ...] = (5,)
+CNN_OBSERVATION: Tuple[int, ...] = (3, 20, 18)
+MLP_HIDDEN, CNN_HIDDEN, CNN_CONVOLUTIONS = (24, 16), (16,), ((6, 4, 2), (8, 3, 1))
 # Adam's first step is lr · sign(g) for all but the tiniest gradients, so where rounding decides the sign the
 # weights differ by as much as the learning rate: take the one that convolutional agents are trained with.
 CNN_LEARNING_RATE = 2.5e-4
@@ -32,7 +35,7 @@ ROWS = 32
 def prove(directory: Path) -> int:
     """Reads job.json: framework, mode, device, dtypes, subjects (algorithm, network); writes proofs.json."""
     job = json.loads((directory / JOB_FILE).read_text(encoding="utf-8"))
-    backend = load_backend(job)
+    backend = load_backend(backend_name(job))
     report: Dict[str, Any] = {
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -83,36 +86,19 @@ def _climb(
     return None
 
 
-def variants(algorithm: str, network: str) -> List[Any]:
-    """(label, spec) of each form of the algorithm that a study may ask for, with clipping that bites.
+def variants(name: str, network: str) -> List[Tuple[str, Spec]]:
+    """(label, spec) of each form of the algorithm that a study may use, with clipping that changes something.
 
-    Forms other than the plain one are climbed too, so that every branch of a backend's loss is proven.
+    Forms other than the plain one are proven too, so that every branch of a backend's loss is.
     """
-    base = hyper.LEARNERS[algorithm](hidden=CNN_HIDDEN if network == "cnn" else MLP_HIDDEN, max_grad_norm=0.1)
-    changes: List[Any] = [("", {})]
-    if algorithm == "dqn":
-        changes.append(
-            (
-                "double dueling 3-step tanh: ",
-                {"double": True, "dueling": True, "n_step": 3, "activation": "tanh"},
-            )
-        )
-    if algorithm == "rainbow":
-        base = dataclasses.replace(base, atoms=11, v_min=-3.0, v_max=4.0)
-        changes.append(("unclipped tanh: ", {"max_grad_norm": 0.0, "activation": "tanh"}))
-    if algorithm in ("a2c", "ppo"):
-        base = dataclasses.replace(base, entropy_coefficient=0.02)
-        changes.append(("shared tanh: ", {"shared": True, "activation": "tanh"}))
-    if algorithm == "ppo":
-        changes.append(("value clip: ", {"value_clip": True, "max_grad_norm": 0.0}))
-    if network == "cnn":
-        base = dataclasses.replace(base, convolutions=CNN_CONVOLUTIONS, learning_rate=CNN_LEARNING_RATE)
-        changes = changes[:1]
-    observation, kind = (CNN_OBSERVATION, "uint8") if network == "cnn" else (MLP_OBSERVATION, "float32")
-    if algorithm == "classifier":
-        kind = "float32"
-        changes.append(("unclipped: ", {"max_grad_norm": 0.0}))
-    return [
-        (label, complete(algorithm, dataclasses.replace(base, **change), observation, kind, ACTIONS))
-        for label, change in changes
-    ]
+    algorithm = LEARNERS[name]
+    sizes: Dict[str, Any] = {"hidden": MLP_HIDDEN}
+    observation, dtype = MLP_OBSERVATION, "float32"
+    if network == CNN:
+        sizes = {"hidden": CNN_HIDDEN, "convolutions": CNN_CONVOLUTIONS, "learning_rate": CNN_LEARNING_RATE}
+        observation, dtype = CNN_OBSERVATION, algorithm.image_dtype
+    plain = algorithm.hyper(**{"max_grad_norm": 0.1, **sizes, **algorithm.proof})
+    others = [variant for variant in algorithm.variants if network in variant.networks]
+    forms = [("", plain)]
+    forms += [(other.label + ": ", dataclasses.replace(plain, **other.changes)) for other in others]
+    return [(label, algorithm.spec(values, observation, dtype, ACTIONS)) for label, values in forms]

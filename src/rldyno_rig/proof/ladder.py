@@ -14,7 +14,8 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
 import numpy as np
 
-from rldyno_rig import batches
+from rldyno_rig import synthetic
+from rldyno_rig.algorithms import ALGORITHMS, synthetic_batch
 from rldyno_rig.proof import loop
 from rldyno_rig.reference.learner import ReferenceLearner
 from rldyno_rig.spec import STORED, Params, Spec, draw_params
@@ -51,14 +52,14 @@ def climb(spec: Spec, make: Make, dtype: str, index_dtype: str, rows: int, seed:
     together = stored == "float32"
 
     def batch() -> tuple:
-        return batches.synthetic(spec, rng, stored, index_dtype, rows)
+        return synthetic_batch(spec, rng, stored, index_dtype, rows)
 
     def judged(rung: str, error: float, tolerance: Optional[float] = GATE[dtype]) -> Rung:
         return Rung(rung, dtype, error, tolerance, tolerance is None or bool(error <= tolerance))
 
     yield judged("weights", worst(as_given, learner.state()["params"]), 0.0)
 
-    obs, *noise = acting = batches.acting(spec, rng, stored, ACTING_ROWS)
+    obs, *noise = acting = synthetic.acting(spec, rng, stored, ACTING_ROWS)
     network_noise = noise[0] if spec.network.noisy else None
     expected = reference.forward(obs, double(network_noise))
     yield judged("forward", worst(expected, learner.forward(obs, network_noise)))
@@ -101,7 +102,7 @@ def climb(spec: Spec, make: Make, dtype: str, index_dtype: str, rows: int, seed:
     yield judged("target synced", worst(learner.state()["params"], learner.state()["target"]), 0.0)
     yield _actions(spec, learner, dtype, acting)
     yield judged("state reloaded", _reload(learner), 0.0)
-    if dtype == "float64" and spec.algorithm != "classifier":
+    if dtype == "float64" and spec.algorithm in ALGORITHMS:
         yield judged("loop", loop.error(spec))
 
 

@@ -14,28 +14,42 @@ from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
-from rldyno_rig.algorithms import Job, loops
-from rldyno_rig.batches import BATCHES
+from rldyno_rig.algorithms import ALGORITHMS
+from rldyno_rig.algorithms.algorithm import Job
 from rldyno_rig.clock import Clock
 from rldyno_rig.parts.streams import streams
 from rldyno_rig.recorder import Recorder
-from rldyno_rig.spec import Spec, complete
+from rldyno_rig.spec import Spec
+from rldyno_rig.trial_file import Budget
 
 COUNT = 2
 STEPS = 48
+SIZES: Dict[str, Any] = {
+    "environments": COUNT,
+    "convolutions": (),
+    "batch_size": 16,
+    "capacity": 1024,
+    "learning_starts": 16,
+    "train_every": COUNT,
+    "updates_per_train": 1,
+    "rollout_steps": STEPS // 2,
+    "normalise_advantage": False,
+    "minibatches": 2,
+    "epochs": 1,
+}
+"""Of those that an algorithm has: with them every transition of the script reaches a batch untouched."""
 
 
 def error(spec: Spec) -> float:
     """Worst error of what the loop of this algorithm put into its batches."""
     plain = _sized(spec)
-    check = _advantages if spec.network.head == "actor_critic" else _transitions
-    worst = max(check(plain, batch) for batch in collected(plain))
-    if spec.network.head == "actor_critic":
-        normalising = dataclasses.replace(plain.hyper, normalise_advantage=True)
-        worst = max(
-            worst, *(_normalised(batch) for batch in collected(dataclasses.replace(plain, hyper=normalising)))
-        )
-    return worst
+    if "advantage" not in spec.batch._fields:
+        return max(_transitions(plain, batch) for batch in collected(plain))
+    normalising = dataclasses.replace(plain, hyper=dataclasses.replace(plain.hyper, normalise_advantage=True))
+    return max(
+        *(_advantages(plain, batch) for batch in collected(plain)),
+        *(_normalised(batch) for batch in collected(normalising)),
+    )
 
 
 class Script:
@@ -85,22 +99,24 @@ class ScriptedLearner:
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.batches: List[tuple] = []
+        self.batches: List[Any] = []
 
     def put(self, *arrays: np.ndarray) -> tuple:
         return arrays
 
     def act(self, obs: np.ndarray, *noise: np.ndarray) -> Tuple[np.ndarray, ...]:
-        action = np.zeros(len(obs), np.int64)
-        if self.spec.network.head == "q":
-            return (action,)
-        return action, np.full(len(obs), -np.log(2.0)), value_of(obs.astype(np.float64))
+        known = {
+            "action": np.zeros(len(obs), np.int64),
+            "log_prob": np.full(len(obs), -np.log(2.0)),
+            "value": value_of(obs.astype(np.float64)),
+        }
+        return tuple(known[name] for name in self.spec.network.act_returns)
 
     def update(self, batch: tuple, lr: float) -> tuple:
-        self.batches.append(tuple(np.array(a) for a in batch))
+        self.batches.append(self.spec.batch(*(np.array(a) for a in batch)))
         return 0.0, np.ones(len(batch[0]))
 
-    def read(self, handle: tuple) -> tuple:
+    def read(self, handle: Any) -> tuple:
         return handle
 
     def sync_target(self) -> None:
@@ -110,33 +126,26 @@ class ScriptedLearner:
         pass
 
 
-def collected(spec: Spec) -> List[tuple]:
+def collected(spec: Spec) -> List[Any]:
     """The batches that the loop of this algorithm hands to its learner on the script."""
     learner = ScriptedLearner(spec)
-    budget: Dict[str, Any] = dict.fromkeys(("episodes", "wall_s", "stop_return", "stop_episodes"))
     with tempfile.TemporaryDirectory() as directory:
-        recorder = Recorder(Path(directory), {"steps": COUNT * STEPS, **budget}, Clock(), 0)
+        recorder = Recorder(Path(directory), Budget(steps=COUNT * STEPS), Clock(), 0)
         job = Job(spec, Script(), learner, streams(0), recorder, np.dtype("float64"), np.dtype("int64"))
-        loops()[spec.algorithm](job)
+        ALGORITHMS[spec.algorithm].train(job)
     return learner.batches
 
 
 def _sized(spec: Spec) -> Spec:
-    """The same algorithm, sized to the script: every transition reaches a batch untouched."""
-    changes: Dict[str, Any] = {"environments": COUNT, "convolutions": ()}
-    if spec.network.head == "actor_critic":
-        changes.update(rollout_steps=STEPS // 2, normalise_advantage=False)
-        if spec.algorithm == "ppo":
-            changes.update(minibatches=2, epochs=1)
-    else:
-        changes.update(
-            batch_size=16, learning_starts=16, train_every=COUNT, updates_per_train=1, capacity=1024
-        )
+    """The same algorithm, sized to the script."""
+    changes = {name: value for name, value in SIZES.items() if hasattr(spec.hyper, name)}
     hyper = dataclasses.replace(spec.hyper, **changes)
-    return complete(spec.algorithm, hyper, Script.observation_shape, Script.observation_dtype, Script.actions)
+    return ALGORITHMS[spec.algorithm].spec(
+        hyper, Script.observation_shape, Script.observation_dtype, Script.actions
+    )
 
 
-def _transitions(spec: Spec, batch: tuple) -> float:
+def _transitions(spec: Spec, batch: Any) -> float:
     """r = Σ γᵏ r_k over at most n steps of one episode; discount γᵏ, or 0 where it was terminated."""
     gamma, n, worst = spec.hyper.gamma, spec.hyper.n_step, 0.0
     for obs, _, reward, discount, next_obs in zip(*batch[:5]):
@@ -155,12 +164,12 @@ def _transitions(spec: Spec, batch: tuple) -> float:
     return worst
 
 
-def _advantages(spec: Spec, batch: tuple) -> float:
+def _advantages(spec: Spec, batch: Any) -> float:
     """A_t = Σ_k (γλ)ᵏ δ_{t+k} until the episode or the rollout ends, by the sum itself; return = A + V."""
     gamma, decay = spec.hyper.gamma, spec.hyper.gamma * spec.hyper.gae_lambda
     rollout = spec.hyper.rollout_steps
     worst = 0.0
-    for obs, advantage, ret in zip(*_named(spec.algorithm, batch)):
+    for obs, advantage, ret in zip(batch.obs, batch.advantage, batch.ret):
         env, time, episode = (int(x) for x in obs)
         expected, weight = 0.0, 1.0
         for t in range(time, (time // rollout + 1) * rollout):
@@ -176,16 +185,9 @@ def _advantages(spec: Spec, batch: tuple) -> float:
     return worst
 
 
-def _normalised(batch: tuple) -> float:
+def _normalised(batch: Any) -> float:
     """(A − mean) / (√(Σ(A − mean)²/n) + 1e-8) over the minibatch, with A = return − value."""
-    obs, advantage, ret = _named("ppo" if len(batch) == 6 else "a2c", batch)
-    raw = ret - value_of(obs.astype(np.float64))
+    raw = batch.ret - value_of(batch.obs.astype(np.float64))
     centred = raw - sum(raw) / len(raw)
     expected = centred / (np.sqrt(sum(centred**2) / len(raw)) + 1e-8)
-    return float(np.max(np.abs(advantage - expected)))
-
-
-def _named(algorithm: str, batch: tuple) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """obs, advantage and return of a batch."""
-    named = BATCHES[algorithm](*batch)
-    return named.obs, named.advantage, named.ret
+    return float(np.max(np.abs(batch.advantage - expected)))

@@ -9,7 +9,7 @@ import numpy as np
 from rldyno_rig.reference.losses import log_softmax, loss_and_grads, softmax, support
 from rldyno_rig.reference.network import Outputs, forward, q_values
 from rldyno_rig.reference.optimiser import adam, clip, sgd
-from rldyno_rig.spec import Params, Spec
+from rldyno_rig.spec import SGD, Params, Spec
 
 
 class ReferenceLearner:
@@ -30,7 +30,7 @@ class ReferenceLearner:
         loss = loss_and_grads(self.spec, self.params, self.target, batch)
         grads = clip(loss.grads, self.spec.hyper)
         self.t += 1
-        if self.spec.optimiser == "sgd":
+        if self.spec.optimiser == SGD:
             self.params = sgd(self.params, grads, lr)
         else:
             self.params, self.m, self.v = adam(
@@ -70,7 +70,7 @@ def choose(spec: Spec, outputs: Outputs, noise: Optional[np.ndarray]) -> Tuple[n
 
     argmax(logits + Gumbel noise) is a sample of softmax(logits).
     """
-    if spec.network.head == "q":
+    if not spec.network.samples:
         q = q_values(spec.network, outputs)
         if spec.network.atoms > 1:
             q = softmax(q) @ support(spec).astype(q.dtype)

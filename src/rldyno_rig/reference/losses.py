@@ -6,7 +6,11 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from rldyno_rig.batches import A2cBatch, ClassifierBatch, DqnBatch, PpoBatch, RainbowBatch
+from rldyno_rig.algorithms.a2c import A2cBatch
+from rldyno_rig.algorithms.classifier import ClassifierBatch
+from rldyno_rig.algorithms.dqn import DqnBatch
+from rldyno_rig.algorithms.ppo import PpoBatch
+from rldyno_rig.algorithms.rainbow import RainbowBatch
 from rldyno_rig.reference import network
 from rldyno_rig.reference.network import Outputs, q_gradients, q_values
 from rldyno_rig.spec import Params, Spec
@@ -29,13 +33,13 @@ REFERENCE = Passes()
 
 
 def loss_and_grads(
-    spec: Spec, params: Params, target: Params, batch: tuple, passes: Passes = REFERENCE
+    spec: Spec, params: Params, target: Params, batch: Any, passes: Passes = REFERENCE
 ) -> Loss:
     """The loss on a batch and its gradients with respect to `params`; `target` is held fixed.
 
     The forward pass that is differentiated is the last one, so that an engine may reuse its memory.
     """
-    return _LOSSES[spec.algorithm](spec, params, target, batch, passes)
+    return LOSSES[spec.algorithm](spec, params, target, batch, passes)
 
 
 def dqn(spec: Spec, params: Params, target: Params, batch: DqnBatch, passes: Passes) -> Loss:
@@ -190,4 +194,10 @@ def project(spec: Spec, reward: np.ndarray, discount: np.ndarray, p: np.ndarray)
     return (nearness * p[:, None, :]).sum(2)
 
 
-_LOSSES: Dict = {"dqn": dqn, "rainbow": rainbow, "a2c": a2c, "ppo": ppo, "classifier": classifier}
+LOSSES: Dict[str, Callable[[Spec, Params, Params, Any, Passes], Loss]] = {
+    "dqn": dqn,
+    "rainbow": rainbow,
+    "a2c": a2c,
+    "ppo": ppo,
+    "classifier": classifier,
+}

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Tuple
+from typing import Any, Tuple
 
 import numpy as np
 
-from rldyno_rig.hyper import Hyper
-from rldyno_rig.spec import Params, Spec
+from rldyno_rig.spec import SGD, Params, Spec
 
 
-def clip(grads: Params, hyper: Hyper) -> Params:
+def clip(grads: Params, hyper: Any) -> Params:
     """g · min(1, c / (‖g‖ + clip_eps)), one norm over all parameters; unchanged when c = 0."""
     if hyper.max_grad_norm == 0:
         return grads
@@ -20,7 +19,7 @@ def clip(grads: Params, hyper: Hyper) -> Params:
     return {name: (g * scale).astype(g.dtype) for name, g in grads.items()}
 
 
-def adam_scalars(hyper: Hyper, t: int, lr: float) -> Tuple[float, float]:
+def adam_scalars(hyper: Any, t: int, lr: float) -> Tuple[float, float]:
     """(lr / (1 − β₁ᵗ), 1 / √(1 − β₂ᵗ)) in double, for the t-th step, t ≥ 1.
 
     Done here, on the host, because frameworks that do it in single precision drift 3.6e-4 in 100 steps.
@@ -30,16 +29,16 @@ def adam_scalars(hyper: Hyper, t: int, lr: float) -> Tuple[float, float]:
 
 def step_scalars(spec: Spec, t: int, lr: float) -> Tuple[float, float]:
     """What changes from step to step: Adam's scalars, or the learning rate alone."""
-    return (lr, 1.0) if spec.optimiser == "sgd" else adam_scalars(spec.hyper, t, lr)
+    return (lr, 1.0) if spec.optimiser == SGD else adam_scalars(spec.hyper, t, lr)
 
 
 def moment_scales(spec: Spec) -> Tuple[float, float]:
     """(1 − β₁, 1 − β₂): what turns plain decayed sums of g and g² into Adam's moments."""
-    return (1.0, 1.0) if spec.optimiser == "sgd" else (1 - spec.hyper.adam_beta1, 1 - spec.hyper.adam_beta2)
+    return (1.0, 1.0) if spec.optimiser == SGD else (1 - spec.hyper.adam_beta1, 1 - spec.hyper.adam_beta2)
 
 
 def adam(
-    params: Params, m: Params, v: Params, grads: Params, hyper: Hyper, t: int, lr: float
+    params: Params, m: Params, v: Params, grads: Params, hyper: Any, t: int, lr: float
 ) -> Tuple[Params, Params, Params]:
     """m ← β₁m + (1−β₁)g;  v ← β₂v + (1−β₂)g²;  p ← p − step · m / (√v · root + ε)."""
     step, root = adam_scalars(hyper, t, lr)

@@ -13,10 +13,11 @@ from typing import Any, Callable, Dict, List, Tuple
 
 import numpy as np
 
-from rldyno_rig import batches, hyper, schema
+from rldyno_rig import hyper, schema, synthetic
+from rldyno_rig.algorithms import ALGORITHMS, synthetic_batch, update_rows
 from rldyno_rig.hyper import NETWORKS
-from rldyno_rig.loading import load_backend
-from rldyno_rig.spec import Params, Spec, complete, draw_params
+from rldyno_rig.loading import backend_name, load_backend
+from rldyno_rig.spec import Params, Spec, draw_params
 from rldyno_rig.training import write_json
 
 JOB_FILE, ANSWER_FILE = "usability.json", "answer.json"
@@ -53,14 +54,14 @@ def first_update(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
     spawned_ns = int(os.environ[schema.SPAWN_VARIABLE])
     backend, spec, learner = built(job, "mlp")
     rng = np.random.default_rng(0)
-    batch = batches.synthetic(spec, rng, DTYPE, backend.INDEX_DTYPE, batches.size(spec))
+    batch = synthetic_batch(spec, rng, DTYPE, backend.INDEX_DTYPE, update_rows(spec))
     learner.read(learner.update(learner.put(*batch), spec.hyper.learning_rate))
     return {"nanoseconds": time.perf_counter_ns() - spawned_ns}
 
 
 def save_and_load(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
     """Each network's weights, saved the framework's way and loaded into a learner that had others."""
-    way = load_backend(job, "usability")
+    way = load_backend(backend_name(job), "usability")
     return {
         "by": way.SAVED_BY,
         "networks": {name: round_trip(job, directory, way, name) for name in NETWORKS},
@@ -91,9 +92,9 @@ def round_trip(job: Dict[str, Any], directory: Path, way: Any, network: str) -> 
 
 def export(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
     """Take one export path with one network; the largest difference from the backend's own outputs."""
-    way = load_backend(job, "usability")
+    way = load_backend(backend_name(job), "usability")
     _, spec, learner = built(job, job["network"])
-    obs = batches.observations(spec.network, np.random.default_rng(0), ROWS)
+    obs = synthetic.observations(spec.network, np.random.default_rng(0), ROWS)
     expected = list(learner.forward(obs, None).values())
     made = directory / MADE
     made.mkdir()
@@ -129,10 +130,12 @@ def run_onnx(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
 
 def built(job: Dict[str, Any], network: str, seed: int = 0) -> Tuple[Any, Spec, Any]:
     """The backend, the spec of a DQN and its learner, as a trial makes them."""
-    backend = load_backend(job)
-    values = hyper.ALGORITHMS["dqn"](**({"convolutions": hyper.CNN_SMALL} if network == "cnn" else {}))
-    observation, kind = ((4, 84, 84), "uint8") if network == "cnn" else ((4,), "float32")
-    spec = complete("dqn", values, observation, kind, 6 if network == "cnn" else 2)
+    backend = load_backend(backend_name(job))
+    agent = ALGORITHMS["dqn"]
+    if network == hyper.CNN:
+        spec = agent.spec(agent.hyper(convolutions=hyper.CNN_SMALL), (4, 84, 84), agent.image_dtype, 6)
+    else:
+        spec = agent.spec(agent.hyper(), (4,), "float32", 2)
     params = draw_params(spec, np.random.default_rng(seed))
     return backend, spec, backend.make(spec, params, job["mode"], "cpu", DTYPE)
 
