@@ -71,7 +71,7 @@ class TrialFile:
     environment: str
     seed: int
     hyper: Mapping[str, Any]
-    """Complete hyper-parameters as JSON; `hyper.from_json(algorithm, …)` gives the typed form."""
+    """Complete hyper-parameters as JSON; `Algorithm.hyper_from_json` gives the typed form."""
     budget: Budget
     backend: str = ""
     """Module in `rldyno_rig.backends`, of the contestant's toolchain; without it `<framework>_`."""
