@@ -21,6 +21,8 @@ if not __package__:
         here / "__init__.py",
         submodule_search_locations=[str(here)],
     )
+    assert spec is not None
+    assert spec.loader is not None
     package = importlib.util.module_from_spec(spec)
     sys.modules["rldyno_rig"] = package
     spec.loader.exec_module(package)

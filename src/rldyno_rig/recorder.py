@@ -38,14 +38,14 @@ class Recorder:
         self.max_steps: float = math.inf if budget.steps is None else budget.steps
         self.max_episodes: float = math.inf if budget.episodes is None else budget.episodes
         self.wall_ns: Optional[int] = None if budget.wall_s is None else int(budget.wall_s * 1e9)
-        self.stop_return: Optional[float] = budget.stop_return
+        self.stop_return: float = math.inf if budget.stop_return is None else budget.stop_return
         self.stop_window: Deque[float] = deque(maxlen=budget.stop_episodes or 1)
         self.recent: Deque[float] = deque(maxlen=RECENT_EPISODES)
         self.reason: Optional[str] = None
         self.message = ""
         self.threshold: Optional[Dict[str, Any]] = (
             None
-            if self.stop_return is None
+            if budget.stop_return is None
             else {"reached": False, "step": None, "episode": None, "time_ns": None}
         )
         self.learning: Optional[Dict[str, int]] = None
@@ -139,7 +139,7 @@ class Recorder:
 
     def _progress(self, now: int, step: int, loss: Optional[float]) -> None:
         mean = self.final_return()
-        fields = [now - self.spawn_ns, step, self.episodes, self.updates]
+        fields: List[Any] = [now - self.spawn_ns, step, self.episodes, self.updates]
         fields += ["" if mean is None else repr(mean), "" if loss is None else repr(float(loss))]
         self._progress_file.write(",".join(map(str, [*fields, *self.clock.spent])) + "\n")
 

@@ -30,7 +30,8 @@ from rldyno_rig.loading import backend_name, load_backend
 from rldyno_rig.parts.streams import streams
 from rldyno_rig.spec import STORED, draw_params
 
-Fetch = Callable[[], tuple]
+Arrays = Tuple[Any, ...]
+Fetch = Callable[[], Arrays]
 
 JOB_FILE = "time.json"
 VARIED = 8
@@ -74,10 +75,10 @@ class Bench:
         observation = tuple(job["observation"])
         self.spec = algorithm.spec(self.values, observation, job["observation_dtype"], job["actions"])
         params = draw_params(self.spec, streams(0).weights)
-        self.learner = self.backend.make(self.spec, params, job["mode"], job["device"], job["dtype"])
+        self.learner: Any = self.backend.make(self.spec, params, job["mode"], job["device"], job["dtype"])
         self._mark("build")
         self.rng = np.random.default_rng(0)
-        self.fed: Dict[Tuple[str, int, str], List[tuple]] = {}
+        self.fed: Dict[Tuple[str, int, str], List[Arrays]] = {}
 
     def warm_up(self) -> None:
         """First calls of everything that may be asked for, on throw-away data."""
@@ -130,7 +131,7 @@ class Bench:
         placed = learner.put(*given[0])
         return lambda: placed
 
-    def _batches(self, measure: str, rows: int, data: str) -> List[tuple]:
+    def _batches(self, measure: str, rows: int, data: str) -> List[Arrays]:
         key = measure, rows, data
         if key not in self.fed:
             if data == "pinned" and not hasattr(self.learner, "host"):
@@ -141,11 +142,12 @@ class Bench:
             self.fed[key] = [self.learner.host(*batch) for batch in made] if data == "pinned" else made
         return self.fed[key]
 
-    def _synthetic(self, measure: str, rows: int) -> tuple:
+    def _synthetic(self, measure: str, rows: int) -> Arrays:
         dtype = STORED[self.job["dtype"]]
         if measure == "act":
             return synthetic.acting(self.spec, self.rng, dtype, rows)
-        return synthetic_batch(self.spec, self.rng, dtype, self.backend.INDEX_DTYPE, rows)
+        batch: Arrays = synthetic_batch(self.spec, self.rng, dtype, self.backend.INDEX_DTYPE, rows)
+        return batch
 
     def _mark(self, name: str) -> None:
         now = time.perf_counter_ns()
@@ -153,10 +155,10 @@ class Bench:
         self._last = now
 
 
-def in_turn(put: Callable[..., tuple], given: List[tuple]) -> Fetch:
+def in_turn(put: Callable[..., Arrays], given: List[Arrays]) -> Fetch:
     turn = 0
 
-    def fetch() -> tuple:
+    def fetch() -> Arrays:
         nonlocal turn
         turn = (turn + 1) % len(given)
         return put(*given[turn])
@@ -164,12 +166,12 @@ def in_turn(put: Callable[..., tuple], given: List[tuple]) -> Fetch:
     return fetch
 
 
-def ahead(put: Callable[..., tuple], given: List[tuple]) -> Fetch:
+def ahead(put: Callable[..., Arrays], given: List[Arrays]) -> Fetch:
     """One batch is always on its way."""
     put_next = in_turn(put, given)
     coming = put_next()
 
-    def fetch() -> tuple:
+    def fetch() -> Arrays:
         nonlocal coming
         here, coming = coming, put_next()
         return here
@@ -178,7 +180,7 @@ def ahead(put: Callable[..., tuple], given: List[tuple]) -> Fetch:
 
 
 def clocked_each(
-    calls: int, fetch: Fetch, use: Callable[[tuple], Any], drain: Callable[[], None]
+    calls: int, fetch: Fetch, use: Callable[[Arrays], Any], drain: Callable[[], None]
 ) -> List[int]:
     tick, spent = time.perf_counter_ns, []
     drain()
@@ -192,7 +194,7 @@ def clocked_each(
 
 
 def clocked_runs(
-    calls: int, fetch: Fetch, use: Callable[[tuple], Any], drain: Callable[[], None]
+    calls: int, fetch: Fetch, use: Callable[[Arrays], Any], drain: Callable[[], None]
 ) -> List[int]:
     """Runs of a tenth of the calls, or longer ones where those would be over too soon."""
     drain()

@@ -12,9 +12,10 @@ from typing import Any, Callable, Dict, Optional
 
 import numpy as np
 
-from rldyno_rig import envs, footprint, hyper, identity, schema, spec, synthetic, transfers
+from rldyno_rig import algorithms, envs, footprint, hyper, identity, schema, spec, synthetic, transfers
 from rldyno_rig.algorithms import ALGORITHMS, synthetic_batch, update_rows
 from rldyno_rig.algorithms.algorithm import Job
+from rldyno_rig.backends.contract import Backend
 from rldyno_rig.clock import Clock
 from rldyno_rig.loading import load_backend
 from rldyno_rig.parts.streams import streams
@@ -67,7 +68,7 @@ def _train(
     sizes = warm_up(job, first_called=lambda: mark("first_call"))
     note_memory("first_call")
 
-    steps = ALGORITHMS[trial.algorithm].train(job)
+    steps = algorithms.train(job)
     startup["warm"] = clock.started - spawn_ns - sum(startup.values())
     _check_weights(job, recorder)
     return {
@@ -94,7 +95,7 @@ def _train(
     }
 
 
-def build(trial: TrialFile, backend: Any, recorder: Recorder) -> Job:
+def build(trial: TrialFile, backend: Backend, recorder: Recorder) -> Job:
     """Environment, initial weights and learner of a trial."""
     algorithm = ALGORITHMS[trial.algorithm]
     values = algorithm.hyper_from_json(trial.hyper)
@@ -148,7 +149,7 @@ def write_json(path: Path, value: Dict[str, Any]) -> None:
     partial.replace(path)
 
 
-def _facts(backend: Any, job: Job) -> Dict[str, Any]:
+def _facts(backend: Backend, job: Job) -> Dict[str, Any]:
     described = backend.facts()
     network = job.spec.network
     return {

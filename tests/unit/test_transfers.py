@@ -92,7 +92,7 @@ def test_memory_of_the_device_is_the_frameworks_word_or_null_with_a_reason() -> 
     told = SimpleNamespace(device_memory=lambda: {"used_bytes": 1, "used_peak_bytes": 2})
     found = transfers.device_memory(told, "cuda")
     assert (found["used_bytes"], found["used_peak_bytes"], found["reserved_bytes"]) == (1, 2, None)
-    assert found["reasons"] == {"reserved_bytes": "the framework does not tell"}
+    assert found["reasons"] == {"reserved_bytes": "the framework does not report it"}
     on_cpu = transfers.device_memory(told, "cpu")
     assert on_cpu["used_bytes"] is None
     assert set(on_cpu["reasons"]) == {"used_bytes", "used_peak_bytes", "reserved_bytes"}

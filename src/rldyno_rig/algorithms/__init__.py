@@ -9,7 +9,7 @@ from typing import Any, Iterator
 
 import numpy as np
 
-from rldyno_rig.algorithms.algorithm import Algorithm, Registry
+from rldyno_rig.algorithms.algorithm import Algorithm, Job, Registry
 from rldyno_rig.spec import Spec
 from rldyno_rig.synthetic import Draw
 
@@ -44,6 +44,13 @@ def title_of(name: str) -> str:
 def synthetic_batch(spec: Spec, rng: np.random.Generator, dtype: str, index_dtype: str, rows: int) -> Any:
     """A batch of plausible numbers: for warming up, for proofs, and for timing updates alone."""
     return LEARNERS[spec.algorithm].synthetic(Draw(spec, rng, dtype, index_dtype, rows))
+
+
+def train(job: Job) -> int:
+    """Run the loop of the job's algorithm until a budget is reached; the environment steps taken."""
+    loop = LEARNERS[job.spec.algorithm].train
+    assert loop is not None, job.spec.algorithm + " is no agent"
+    return loop(job)
 
 
 def update_rows(spec: Spec) -> int:

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple, Ty
 
 import numpy as np
 
+from rldyno_rig.backends.contract import Learner
 from rldyno_rig.envs.environment import Environment
 from rldyno_rig.hyper import MLP, tuples
 from rldyno_rig.parts.streams import Streams
@@ -24,7 +25,7 @@ class Job(NamedTuple):
 
     spec: Spec
     env: Environment
-    learner: Any
+    learner: Learner
     streams: Streams
     recorder: Recorder
     dtype: np.dtype

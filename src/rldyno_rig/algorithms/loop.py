@@ -35,5 +35,4 @@ def _last_loss(job: Job, handle: Any) -> Optional[float]:
     if handle is None:
         return None
     job.recorder.reads += 1
-    loss: float = job.learner.read(handle)[0]
-    return loss
+    return job.learner.read(handle)[0]

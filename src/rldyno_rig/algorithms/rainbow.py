@@ -138,7 +138,7 @@ def updates(job: Job, memory: Replay, priorities: Priorities) -> Callable[[int],
         for _ in range(hyper.updates_per_train):
             index, weight = priorities.sample(hyper.batch_size, memory.size, beta)
             noise = next(noise_of).reshape(3, -1)
-            batch = RainbowBatch(*memory.take(index), weight.astype(job.dtype), noise)
+            batch = (*memory.take(index), weight.astype(job.dtype), noise)
             mark(STORE)
             placed = learner.put(*batch)
             mark(TRANSFER)
@@ -146,6 +146,7 @@ def updates(job: Job, memory: Replay, priorities: Priorities) -> Callable[[int],
             mark(UPDATE)
             loss, errors = learner.read(handle)
             mark(READ)
+            assert errors is not None
             priorities.update(index, errors)
             mark(STORE)
         recorder.updates += hyper.updates_per_train
@@ -162,8 +163,9 @@ def noise_rows(rng: np.random.Generator, size: int, dtype: np.dtype) -> Iterator
 
 
 def synthetic(draw: Draw) -> RainbowBatch:
-    transitions, noise = draw.transitions(), draw.noise(3)
-    return RainbowBatch(*transitions, weight=draw.uniform(0.2, 1.0), noise=noise)
+    obs, action, reward, discount, next_obs = draw.transitions()
+    noise = draw.noise(3)
+    return RainbowBatch(obs, action, reward, discount, next_obs, draw.uniform(0.2, 1.0), noise)
 
 
 ALGORITHM = Algorithm(

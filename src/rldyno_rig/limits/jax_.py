@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Callable, Dict, List
 
 import jax
@@ -26,18 +27,16 @@ def find() -> Dict[str, Any]:
 
     flops = {}
     for dtype, precision in (("float32", "highest"), ("tf32", "tensorfloat32")):
-        product = jax.jit(lambda a, b, precision=precision: jnp.matmul(a, b, precision=precision))
+        product = jax.jit(partial(jnp.matmul, precision=precision))
         rates = []
         for n in MATRICES:
             a, b = (jax.random.normal(jax.random.PRNGKey(i), (n, n)) for i in range(2))
-            rates.append(
-                best_rate(2.0 * n**3, keeping(lambda a=a, b=b, product=product: product(a, b)), wait)
-            )
+            rates.append(best_rate(2.0 * n**3, keeping(partial(product, a, b)), wait))
         flops[dtype] = max(rates)
     source = jax.device_put(np.zeros(COPY_BYTES // 4, np.float32), device)
     shift = jax.jit(lambda x: x + 1)
     copied = best_rate(2.0 * COPY_BYTES, keeping(lambda: shift(source)), wait)
-    reasons = {"flops_per_s.float64": "JAX was asked for single precision only"}
+    reasons = {"flops_per_s.float64": "JAX was started in single precision"}
     transferred = None
     try:
         from jax.sharding import SingleDeviceSharding

@@ -13,7 +13,7 @@ from typing import Any, Dict
 import numpy as np
 
 from rldyno_rig import envs
-from rldyno_rig.loading import backend_name, load_backend
+from rldyno_rig.loading import backend_name, load_beside
 
 JOB_FILE = "limits.json"
 FOUND_FILE = "limits_found.json"
@@ -27,7 +27,7 @@ def find(directory: Path) -> int:
     if job["what"] == "environments":
         found: Any = [environment_rate(asked) for asked in job["environments"]]
     else:
-        found = load_backend(backend_name(job), "limits").find()
+        found = load_beside("limits", backend_name(job)).find()
     (directory / FOUND_FILE).write_text(json.dumps(found), encoding="utf-8")
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Dict
 
 import torch
@@ -22,7 +23,7 @@ def find() -> Dict[str, Any]:
         for n in MATRICES:
             a, b = (torch.randn(n, n, device=device, dtype=precise) for _ in range(2))
             out = torch.empty_like(a)
-            rates.append(best_rate(2.0 * n**3, lambda a=a, b=b, out=out: torch.matmul(a, b, out=out), wait))
+            rates.append(best_rate(2.0 * n**3, partial(torch.matmul, a, b, out=out), wait))
         flops[dtype] = max(rates)
     source, target = (torch.zeros(COPY_BYTES, dtype=torch.uint8, device=device) for _ in range(2))
     host = torch.zeros(COPY_BYTES, dtype=torch.uint8).pin_memory()

@@ -36,4 +36,5 @@ def normalise(advantage: np.ndarray) -> np.ndarray:
     size = advantage.dtype.type(advantage.shape[-1])
     centred = advantage - np.add.reduce(advantage, -1, keepdims=True) / size
     deviation = np.sqrt(np.add.reduce(centred * centred, -1, keepdims=True) / size)
-    return centred / (deviation + advantage.dtype.type(1e-8))
+    normalised: np.ndarray = centred / (deviation + advantage.dtype.type(1e-8))
+    return normalised

@@ -28,5 +28,6 @@ def epsilon_greedy(
         epsilon = start + (end - start) * np.minimum(1.0, steps / max(1, over))
         greedy = rng.random((BLOCK, environments)) >= epsilon[:, None]
         random = rng.integers(0, actions, (BLOCK, environments)).astype(index_dtype)
-        yield from zip(greedy.any(1).tolist(), greedy.all(1).tolist(), greedy, random)
+        some, every = np.any(greedy, 1).tolist(), np.all(greedy, 1).tolist()
+        yield from zip(some, every, greedy, random)
         first += BLOCK

@@ -18,8 +18,8 @@ class Replay:
         environments: int,
         shape: Tuple[int, ...],
         obs_dtype: str,
-        dtype: str,
-        index_dtype: str,
+        dtype: np.dtype,
+        index_dtype: np.dtype,
     ) -> None:
         capacity = max(1, capacity // environments) * environments
         self.capacity = capacity

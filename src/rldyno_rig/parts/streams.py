@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Tuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def streams(seed: int) -> Streams:
     return Streams(*(np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(4)))
 
 
-def gumbel(rng: np.random.Generator, shape: tuple, dtype: np.dtype) -> np.ndarray:
+def gumbel(rng: np.random.Generator, shape: Tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """−log(−log u): added to logits, its argmax samples their softmax."""
     u = rng.random(shape)
     # random() may return 0, whose double logarithm is −inf.
@@ -29,7 +29,7 @@ def gumbel(rng: np.random.Generator, shape: tuple, dtype: np.dtype) -> np.ndarra
     return (-np.log(-np.log(u))).astype(dtype)
 
 
-def factorised(rng: np.random.Generator, shape: tuple, dtype: np.dtype) -> np.ndarray:
+def factorised(rng: np.random.Generator, shape: Tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """f(x) = sign(x)·√|x| of standard normal x, as factorised noisy layers take it."""
     x = rng.standard_normal(shape)
     return (np.sign(x) * np.sqrt(np.abs(x))).astype(dtype)

@@ -17,7 +17,7 @@ class SumTree:
         return float(self.nodes[1])
 
     def get(self, index: np.ndarray) -> np.ndarray:
-        return self.nodes[index + self.leaves]
+        return self.nodes.take(index + self.leaves)
 
     def set(self, index: np.ndarray, priority: np.ndarray) -> None:
         """Write leaves, then recompute every node above them; of equal indices the last one counts."""

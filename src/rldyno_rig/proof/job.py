@@ -13,6 +13,7 @@ import numpy as np
 
 from rldyno_rig import identity
 from rldyno_rig.algorithms import LEARNERS
+from rldyno_rig.backends.contract import Backend
 from rldyno_rig.hyper import CNN
 from rldyno_rig.loading import backend_name, load_backend
 from rldyno_rig.proof.ladder import GATE, climb, summary
@@ -51,7 +52,7 @@ def prove(directory: Path) -> int:
     return 0
 
 
-def _prove(backend: Any, job: Dict[str, Any], algorithm: str, network: str) -> Dict[str, Any]:
+def _prove(backend: Backend, job: Dict[str, Any], algorithm: str, network: str) -> Dict[str, Any]:
     proof: Dict[str, Any] = {"algorithm": algorithm, "network": network, "error": None, "not_judged": {}}
     rungs: List[Any] = []
     for dtype in job["dtypes"]:
@@ -67,7 +68,7 @@ def _prove(backend: Any, job: Dict[str, Any], algorithm: str, network: str) -> D
 
 
 def _climb(
-    backend: Any, job: Dict[str, Any], specs: List[Any], dtype: str, rungs: List[Any]
+    backend: Backend, job: Dict[str, Any], specs: List[Any], dtype: str, rungs: List[Any]
 ) -> Optional[str]:
     """Adds the rungs of one precision; what stopped the climb, if something did."""
 

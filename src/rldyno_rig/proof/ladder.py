@@ -10,18 +10,19 @@ all arrays together, because a small gradient that is a difference of large sums
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from rldyno_rig import synthetic
 from rldyno_rig.algorithms import ALGORITHMS, synthetic_batch
+from rldyno_rig.backends.contract import Learner
 from rldyno_rig.proof import loop
 from rldyno_rig.reference.learner import ReferenceLearner
 from rldyno_rig.spec import STORED, Params, Spec, draw_params
 
 GATE = {"float64": 1e-10, "float32": 1e-5, "tf32": None}
-"""TensorFloat-32 is asked for knowing that it rounds: what it costs is reported, not judged."""
+"""TensorFloat-32 is chosen although it rounds: its error is reported and has no limit."""
 UPDATES = (1, 10, 100)
 ACTING_ROWS = 16
 
@@ -32,93 +33,115 @@ class Rung(NamedTuple):
     error: float
     """Largest relative difference from the reference."""
     tolerance: Optional[float]
-    """None: reported, not judged."""
+    """None: reported, without a limit."""
     passed: bool
 
 
-Make = Callable[[Spec, Params, str], Any]
+Make = Callable[[Spec, Params, str], Learner]
+Arrays = Tuple[np.ndarray, ...]
 
 
 def climb(spec: Spec, make: Make, dtype: str, index_dtype: str, rows: int, seed: int = 1) -> Iterator[Rung]:
     """Every rung of one dtype. `make(spec, params, dtype)` builds the learner to be proven."""
-    rng = np.random.default_rng(seed)
-    params = perturbed(draw_params(spec, rng), rng)
-    learner = make(spec, params, dtype)
-    stored = STORED[dtype]
-    # The reference works in float64 on exactly the numbers that the learner was given.
-    as_given = {name: p.astype(stored).astype(np.float64) for name, p in params.items()}
-    reference = ReferenceLearner(spec, as_given, "float64")
-
-    together = stored == "float32"
-
-    def batch() -> tuple:
-        return synthetic_batch(spec, rng, stored, index_dtype, rows)
-
-    def judged(rung: str, error: float, tolerance: Optional[float] = GATE[dtype]) -> Rung:
-        return Rung(rung, dtype, error, tolerance, tolerance is None or bool(error <= tolerance))
-
-    yield judged("weights", worst(as_given, learner.state()["params"]), 0.0)
-
-    obs, *noise = acting = synthetic.acting(spec, rng, stored, ACTING_ROWS)
-    network_noise = noise[0] if spec.network.noisy else None
-    expected = reference.forward(obs, double(network_noise))
-    yield judged("forward", worst(expected, learner.forward(obs, network_noise)))
-
-    given = batch()
-    loss, raw, clipped = learner.grads(given)
-    right_loss, right_raw, right_clipped = reference.grads(doubles(given))
-    yield judged("loss", relative(right_loss, loss))
-    yield judged("gradients", worst(right_raw, raw, together))
-    yield judged("clipped gradients", worst(right_clipped, clipped, together))
-
-    done = 0
-    seen: List[Any] = []
-    for goal in UPDATES:
-        while done < goal:
-            given = batch()
-            seen.append((given, [array.copy() for array in given]))
-            handle = learner.update(learner.put(*given), spec.hyper.learning_rate)
-            right = reference.update(doubles(given), spec.hyper.learning_rate)
-            read = learner.read(handle)
-            done += 1
-        limited = GATE[dtype] if dtype == "float64" or goal == 1 else None
-        state, right_state = learner.state(), reference.state()
-        yield judged("weights after {}".format(goal), worst(right_state["params"], state["params"]), limited)
-        moments = max(
-            worst(right_state["m"], state["m"], together),
-            worst(roots(right_state["v"]), roots(state["v"]), together),
-        )
-        yield judged("optimiser after {}".format(goal), moments, limited)
-        if goal == 1:
-            yield judged("loss returned", relative(right[0], read[0]))
-            if right[1] is not None:
-                yield judged("priorities", relative(right[1], read[1]))
-            yield judged("target untouched", worst(right_state["target"], state["target"]), 0.0)
-
-    # Earlier batches too: a recorded graph may write the next batch into the memory of the last one.
-    changes = [relative(copy, array) for given, copies in seen for copy, array in zip(copies, given)]
-    yield judged("batches untouched", max(changes), 0.0)
-    learner.sync_target()
-    yield judged("target synced", worst(learner.state()["params"], learner.state()["target"]), 0.0)
-    yield _actions(spec, learner, dtype, acting)
-    yield judged("state reloaded", _reload(learner), 0.0)
-    if dtype == "float64" and spec.algorithm in ALGORITHMS:
-        yield judged("loop", loop.error(spec))
+    return Climb(spec, make, dtype, index_dtype, rows, np.random.default_rng(seed)).rungs()
 
 
-def _actions(spec: Spec, learner: Any, dtype: str, acting: tuple) -> Rung:
-    """`act` against the reference holding the learner's own weights now: same choices, same numbers."""
-    reference = ReferenceLearner(spec, learner.state()["params"], "float64")
-    expected = reference.act(*doubles(acting))
-    got = learner.act(*learner.put(*acting))
-    error = max(relative(e, g) for e, g in zip(expected, got))
-    if len(got) != len(expected) or not np.array_equal(expected[0], got[0]):
-        error = float("inf")
-    tolerance = GATE[dtype]
-    return Rung("actions", dtype, error, tolerance, tolerance is None or error <= tolerance)
+class Climb:
+    """A learner and the reference side by side: the same weights, the same batches."""
+
+    def __init__(
+        self, spec: Spec, make: Make, dtype: str, index_dtype: str, rows: int, rng: np.random.Generator
+    ) -> None:
+        self.spec, self.dtype, self.rng = spec, dtype, rng
+        self.stored, self.index_dtype, self.rows = STORED[dtype], index_dtype, rows
+        self.together = self.stored == "float32"
+        params = perturbed(draw_params(spec, rng), rng)
+        self.learner = make(spec, params, dtype)
+        # The reference works in float64 on exactly the numbers that the learner was given.
+        self.given = {name: p.astype(self.stored).astype(np.float64) for name, p in params.items()}
+        self.reference = ReferenceLearner(spec, self.given, "float64")
+
+    def rungs(self) -> Iterator[Rung]:
+        yield self.exact("weights", worst(self.given, self.learner.state()["params"]))
+        acting = synthetic.acting(self.spec, self.rng, self.stored, ACTING_ROWS)
+        yield self.forward(acting)
+        yield from self.gradients()
+        yield from self.updates()
+        self.learner.sync_target()
+        state = self.learner.state()
+        yield self.exact("target synced", worst(state["params"], state["target"]))
+        yield self.actions(acting)
+        yield self.exact("state reloaded", _reload(self.learner))
+        if self.dtype == "float64" and self.spec.algorithm in ALGORITHMS:
+            yield self.within("loop", loop.error(self.spec))
+
+    def forward(self, acting: Arrays) -> Rung:
+        obs, *noise = acting
+        network_noise = noise[0] if self.spec.network.noisy else None
+        expected = self.reference.forward(obs, None if network_noise is None else double(network_noise))
+        return self.within("forward", worst(expected, self.learner.forward(obs, network_noise)))
+
+    def gradients(self) -> Iterator[Rung]:
+        batch = self.batch()
+        loss, raw, clipped = self.learner.grads(batch)
+        right_loss, right_raw, right_clipped = self.reference.grads(doubles(batch))
+        yield self.within("loss", relative(right_loss, loss))
+        yield self.within("gradients", worst(right_raw, raw, self.together))
+        yield self.within("clipped gradients", worst(right_clipped, clipped, self.together))
+
+    def updates(self) -> Iterator[Rung]:
+        """After 1, 10 and 100 updates; in float32 only the first one has a limit."""
+        learner, reference, lr = self.learner, self.reference, self.spec.hyper.learning_rate
+        seen: List[Tuple[Arrays, List[np.ndarray]]] = []
+        for goal in UPDATES:
+            while len(seen) < goal:
+                batch = self.batch()
+                seen.append((batch, [array.copy() for array in batch]))
+                handle = learner.update(learner.put(*batch), lr)
+                right = reference.update(doubles(batch), lr)
+                read = learner.read(handle)
+            limit = GATE[self.dtype] if self.dtype == "float64" or goal == 1 else None
+            state, right_state = learner.state(), reference.state()
+            weights = worst(right_state["params"], state["params"])
+            moments = max(
+                worst(right_state["m"], state["m"], self.together),
+                worst(roots(right_state["v"]), roots(state["v"]), self.together),
+            )
+            yield self.rung("weights after {}".format(goal), weights, limit)
+            yield self.rung("optimiser after {}".format(goal), moments, limit)
+            if goal == 1:
+                yield self.within("loss returned", relative(right[0], read[0]))
+                if right[1] is not None:
+                    yield self.within("priorities", relative(right[1], read[1]))
+                yield self.exact("target untouched", worst(right_state["target"], state["target"]))
+        # Earlier batches too: a recorded graph may write the next batch into the memory of the last one.
+        changes = [relative(copy, array) for batch, copies in seen for copy, array in zip(copies, batch)]
+        yield self.exact("batches untouched", max(changes))
+
+    def actions(self, acting: Arrays) -> Rung:
+        """`act` against the reference with the learner's own weights now: same choices, same numbers."""
+        reference = ReferenceLearner(self.spec, self.learner.state()["params"], "float64")
+        expected = reference.act(*doubles(acting))
+        got = self.learner.act(*self.learner.put(*acting))
+        error = max(relative(e, g) for e, g in zip(expected, got))
+        if len(got) != len(expected) or not np.array_equal(expected[0], got[0]):
+            error = float("inf")
+        return self.within("actions", error)
+
+    def batch(self) -> Any:
+        return synthetic_batch(self.spec, self.rng, self.stored, self.index_dtype, self.rows)
+
+    def within(self, name: str, error: float) -> Rung:
+        return self.rung(name, error, GATE[self.dtype])
+
+    def exact(self, name: str, error: float) -> Rung:
+        return self.rung(name, error, 0.0)
+
+    def rung(self, name: str, error: float, tolerance: Optional[float]) -> Rung:
+        return Rung(name, self.dtype, error, tolerance, tolerance is None or bool(error <= tolerance))
 
 
-def _reload(learner: Any) -> float:
+def _reload(learner: Learner) -> float:
     """state → load → state, while updates in between would have moved everything."""
     state = {key: dict(value) if isinstance(value, dict) else value for key, value in learner.state().items()}
     learner.load(state)
@@ -159,13 +182,12 @@ def roots(arrays: Params) -> Params:
     return {name: np.sqrt(np.maximum(array, 0)) for name, array in arrays.items()}
 
 
-def double(array: Optional[np.ndarray]) -> Optional[np.ndarray]:
-    if array is None or not np.issubdtype(array.dtype, np.floating):
-        return array
-    return array.astype(np.float64)
+def double(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float64) if np.issubdtype(array.dtype, np.floating) else array
 
 
-def doubles(arrays: tuple) -> tuple:
+def doubles(arrays: Any) -> Any:
+    """The same batch, or plain tuple of arrays, with its floats in float64."""
     converted = [double(array) for array in arrays]
     return type(arrays)(*converted) if hasattr(arrays, "_fields") else tuple(converted)
 

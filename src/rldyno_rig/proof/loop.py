@@ -14,9 +14,11 @@ from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
+from rldyno_rig import algorithms
 from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.algorithms.algorithm import Job
 from rldyno_rig.clock import Clock
+from rldyno_rig.envs.environment import Environment, Step
 from rldyno_rig.parts.streams import streams
 from rldyno_rig.recorder import Recorder
 from rldyno_rig.spec import Spec
@@ -52,13 +54,14 @@ def error(spec: Spec) -> float:
     )
 
 
-class Script:
+class Script(Environment):
     """Two environments whose episodes end on fixed steps, some by termination, some by time limit.
 
     The observation is (environment, step, episode), so that a transition can be recognised in any batch.
     """
 
     observation_shape, observation_dtype, actions, count = (3,), "float32", 2, COUNT
+    max_episode_steps = None
     terminates = ({5, 19, 33}, {9, 30})
     cut_off = ({11, 27, 40}, {14, 22, 37})
 
@@ -72,7 +75,7 @@ class Script:
     def observe(self) -> np.ndarray:
         return np.array([[env, self.time, self.episode[env]] for env in range(COUNT)], np.float32)
 
-    def step(self, actions: np.ndarray) -> Tuple[np.ndarray, ...]:
+    def step(self, actions: np.ndarray) -> Step:
         reward = np.array([reward_of(env, self.time) for env in range(COUNT)])
         self.time += 1
         terminated = np.array([self.time in self.terminates[env] for env in range(COUNT)])
@@ -101,7 +104,7 @@ class ScriptedLearner:
         self.spec = spec
         self.batches: List[Any] = []
 
-    def put(self, *arrays: np.ndarray) -> tuple:
+    def put(self, *arrays: np.ndarray) -> Tuple[np.ndarray, ...]:
         return arrays
 
     def act(self, obs: np.ndarray, *noise: np.ndarray) -> Tuple[np.ndarray, ...]:
@@ -112,11 +115,11 @@ class ScriptedLearner:
         }
         return tuple(known[name] for name in self.spec.network.act_returns)
 
-    def update(self, batch: tuple, lr: float) -> tuple:
+    def update(self, batch: Any, lr: float) -> Any:
         self.batches.append(self.spec.batch(*(np.array(a) for a in batch)))
         return 0.0, np.ones(len(batch[0]))
 
-    def read(self, handle: Any) -> tuple:
+    def read(self, handle: Any) -> Any:
         return handle
 
     def sync_target(self) -> None:
@@ -129,10 +132,11 @@ class ScriptedLearner:
 def collected(spec: Spec) -> List[Any]:
     """The batches that the loop of this algorithm hands to its learner on the script."""
     learner = ScriptedLearner(spec)
+    called: Any = learner  # it has only what a loop calls
     with tempfile.TemporaryDirectory() as directory:
         recorder = Recorder(Path(directory), Budget(steps=COUNT * STEPS), Clock(), 0)
-        job = Job(spec, Script(), learner, streams(0), recorder, np.dtype("float64"), np.dtype("int64"))
-        ALGORITHMS[spec.algorithm].train(job)
+        job = Job(spec, Script(), called, streams(0), recorder, np.dtype("float64"), np.dtype("int64"))
+        algorithms.train(job)
     return learner.batches
 
 

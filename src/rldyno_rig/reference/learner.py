@@ -16,6 +16,11 @@ class ReferenceLearner:
     def __init__(self, spec: Spec, params: Params, dtype: str) -> None:
         self.spec = spec
         self.dtype = np.dtype(dtype)
+        self.params: Params
+        self.target: Params
+        self.m: Params
+        self.v: Params
+        self.t: int
         zeros = {name: np.zeros_like(p) for name, p in params.items()}
         self.load({"params": params, "target": params, "m": zeros, "v": zeros, "t": 0})
 
@@ -26,7 +31,7 @@ class ReferenceLearner:
         outputs = self.forward(obs, noise if self.spec.network.noisy else None)
         return choose(self.spec, outputs, noise)
 
-    def update(self, batch: tuple, lr: float) -> Tuple[float, Optional[np.ndarray]]:
+    def update(self, batch: Any, lr: float) -> Tuple[float, Optional[np.ndarray]]:
         loss = loss_and_grads(self.spec, self.params, self.target, batch)
         grads = clip(loss.grads, self.spec.hyper)
         self.t += 1
@@ -60,7 +65,7 @@ class ReferenceLearner:
     def forward(self, obs: np.ndarray, noise: Optional[np.ndarray]) -> Outputs:
         return forward(self.spec.network, self.params, obs, noise)[0]
 
-    def grads(self, batch: tuple) -> Tuple[float, Params, Params]:
+    def grads(self, batch: Any) -> Tuple[float, Params, Params]:
         loss = loss_and_grads(self.spec, self.params, self.target, batch)
         return loss.value, loss.grads, clip(loss.grads, self.spec.hyper)
 

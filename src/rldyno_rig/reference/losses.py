@@ -167,11 +167,13 @@ def _log_prob(outputs: Outputs, action: np.ndarray) -> Tuple[np.ndarray, np.ndar
 
 def log_softmax(x: np.ndarray) -> np.ndarray:
     shifted = x - x.max(-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    result: np.ndarray = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    return result
 
 
 def softmax(x: np.ndarray) -> np.ndarray:
-    return np.exp(log_softmax(x))
+    result: np.ndarray = np.exp(log_softmax(x))
+    return result
 
 
 def support(spec: Spec) -> np.ndarray:
@@ -191,7 +193,8 @@ def project(spec: Spec, reward: np.ndarray, discount: np.ndarray, p: np.ndarray)
     position = (moved - hyper.v_min) / spacing
     index = np.arange(hyper.atoms, dtype=p.dtype)
     nearness = np.maximum(0, 1 - np.abs(position[:, None, :] - index[:, None]))
-    return (nearness * p[:, None, :]).sum(2)
+    moved_back: np.ndarray = (nearness * p[:, None, :]).sum(2)
+    return moved_back
 
 
 LOSSES: Dict[str, Callable[[Spec, Params, Params, Any, Passes], Loss]] = {

@@ -79,6 +79,7 @@ def backward(params: Params, tape: Tape, head_gradients: Outputs) -> Params:
 def q_values(network: Network, outputs: Outputs) -> np.ndarray:
     """[batch, actions] or, distributional, logits [batch, actions, atoms]. Dueling: Q = V + A − mean A."""
     shape = (-1, network.actions, network.atoms)
+    q: np.ndarray
     if network.dueling:
         advantage = outputs["advantage"].reshape(shape)
         q = outputs["value"][:, None, :] + advantage - advantage.mean(1, keepdims=True)
@@ -108,8 +109,8 @@ def split_noise(network: Network, noise: Optional[np.ndarray]) -> Dict[str, np.n
 
 def convolve(x: np.ndarray, w: np.ndarray, stride: int) -> np.ndarray:
     """y[b,f,h,w] = Σ x[b,c,h·s+i,w·s+j] · w[i,j,c,f], valid padding."""
-    y = np.tensordot(_patches(x, w.shape[0], stride), w, ((1, 4, 5), (2, 0, 1)))
-    return y.transpose(0, 3, 1, 2)
+    y: np.ndarray = np.tensordot(_patches(x, w.shape[0], stride), w, ((1, 4, 5), (2, 0, 1)))
+    return np.transpose(y, (0, 3, 1, 2))
 
 
 def convolve_gradients(
@@ -158,6 +159,6 @@ def _dense_gradients(
 
 
 def _activate(network: Network, x: np.ndarray, tape: Tape) -> np.ndarray:
-    y = np.maximum(x, 0) if network.activation == "relu" else np.tanh(x)
+    y: np.ndarray = np.maximum(x, 0) if network.activation == "relu" else np.tanh(x)
     tape.append((network.activation, y))
     return y

@@ -16,7 +16,7 @@ import numpy as np
 from rldyno_rig import hyper, schema, synthetic
 from rldyno_rig.algorithms import ALGORITHMS, synthetic_batch, update_rows
 from rldyno_rig.hyper import NETWORKS
-from rldyno_rig.loading import backend_name, load_backend
+from rldyno_rig.loading import backend_name, load_backend, load_beside
 from rldyno_rig.spec import Params, Spec, draw_params
 from rldyno_rig.training import write_json
 
@@ -61,7 +61,7 @@ def first_update(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
 
 def save_and_load(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
     """Each network's weights, saved the framework's way and loaded into a learner that had others."""
-    way = load_backend(backend_name(job), "usability")
+    way = load_beside("usability", backend_name(job))
     return {
         "by": way.SAVED_BY,
         "networks": {name: round_trip(job, directory, way, name) for name in NETWORKS},
@@ -92,7 +92,7 @@ def round_trip(job: Dict[str, Any], directory: Path, way: Any, network: str) -> 
 
 def export(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
     """Take one export path with one network; the largest difference from the backend's own outputs."""
-    way = load_backend(backend_name(job), "usability")
+    way = load_beside("usability", backend_name(job))
     _, spec, learner = built(job, job["network"])
     obs = synthetic.observations(spec.network, np.random.default_rng(0), ROWS)
     expected = list(learner.forward(obs, None).values())
