@@ -11,6 +11,7 @@ from rldyno.results.load import Results
 from rldyno.text.numbers import number
 from rldyno.text.tables import Table
 from rldyno.usability import store
+from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.hyper import NETWORKS
 
 Json = dict[str, Any]
@@ -72,11 +73,12 @@ def code_table(records: Records) -> Table:
             str(code["lines"]),
             str(code["complexity"]),
             str(code["most_complex"]["complexity"]),
-            *(loss_words(losses.get(algorithm)) for algorithm in ("dqn", "rainbow", "a2c", "ppo")),
+            *(loss_words(losses.get(algorithm)) for algorithm in ALGORITHMS),
             str(code["transfer_statements"]),
         )
 
-    columns = ("Lines", "Complexity", "Worst function", "DQN", "Rainbow", "A2C", "PPO", "Device statements")
+    titles = [algorithm.title for algorithm in ALGORITHMS.values()]
+    columns = ("Lines", "Complexity", "Worst function", *titles, "Device statements")
     return made("usability-code", "The same algorithms, written in it", columns, records, ("code",), row)
 
 

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from rldyno.usability.frameworks import Transfers
+from rldyno_rig.algorithms import ALGORITHMS
 
-ALGORITHMS = ("dqn", "rainbow", "a2c", "ppo")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _DECISIONS = (ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case)
 _LAYOUT = (
