@@ -1,4 +1,4 @@
-"""What a rig process can be asked to do."""
+"""The jobs of a rig process."""
 
 from __future__ import annotations
 

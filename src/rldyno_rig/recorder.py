@@ -75,7 +75,7 @@ class Recorder:
         self.learning = {"step": step, "time_ns": now - self.spawn_ns}
 
     def alive(self) -> None:
-        """Show life during start-up: a change of the file's time is what the trial runner looks at."""
+        """Show life during start-up: the trial runner watches the file's time of change."""
         os.utime(self._progress_file.fileno())
 
     def trace(self, step: int, actions: np.ndarray) -> None:

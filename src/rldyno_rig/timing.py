@@ -1,11 +1,11 @@
 """The `time` job: how long acting and updating take, on demand.
 
-The process builds and warms up its learner, says that it is ready, and then measures once for every line it
-reads, so that contestants that are all ready can be measured in turn: drift of the machine meets them all
-alike. Requests and answers are JSON, one a line.
+The process builds and warms up its learner, reports that it is ready, and then measures once for every line
+that it reads. So contestants that are all ready can be measured one after the other, again and again, and a
+change in the machine's speed affects them all. Requests and answers are JSON, one per line.
 
 How a call is fed (`data`):
-- pageable: ordinary host arrays, put and used in turn, as the training loops do it;
+- pageable: ordinary host arrays, put and used one after the other, as the training loops do it;
 - pinned: host arrays in page-locked memory, the next batch put before the current one is used, as a loader
   or a second group of environments does it; GPUs only;
 - resident: the batch is on the device already.
@@ -35,7 +35,7 @@ Fetch = Callable[[], Arrays]
 
 JOB_FILE = "time.json"
 VARIED = 8
-"""Different batches, so that no cache of a processor makes up the answer."""
+"""Different batches, so that a processor's cache does not make calls look fast."""
 CHUNK_NS = 20_000_000
 """Updates are clocked in runs of at least this long; the device is drained after each."""
 WARM_UP_CALLS = 4
@@ -45,7 +45,7 @@ WARM_UP_CALLS = 4
 def serve(directory: Path, started_ns: int) -> int:
     """Reads time.json: framework, mode, device, dtype, algorithm, hyper, observation, actions, rows."""
     job = json.loads((directory / JOB_FILE).read_text(encoding="utf-8"))
-    # What frameworks print must not get between the answers.
+    # What frameworks print must not mix with the answers.
     answers, sys.stdout = sys.stdout, sys.stderr
 
     def answer(value: Dict[str, Any]) -> None:
@@ -81,14 +81,14 @@ class Bench:
         self.fed: Dict[Tuple[str, int, str], List[Arrays]] = {}
 
     def warm_up(self) -> None:
-        """First calls of everything that may be asked for, on throw-away data."""
+        """First calls of everything that may be measured, on throw-away data."""
         for measure, rows_of in (("act", "act_rows"), ("update", "update_rows")):
             for rows in self.job[rows_of]:
                 self._clock(measure, rows, "pageable", WARM_UP_CALLS)
         self._mark("first_call")
 
     def measure(self, measure: str, rows: int, data: str, seconds: float) -> Dict[str, Any]:
-        # The first calls after a pause are slow: what they promise may end too soon, and is then added to.
+        # The first calls after a pause are slow, so an estimate from them may end too soon: then more are made.
         per_call = np.median(self._clock(measure, rows, data, VARIED))
         spent: List[int] = []
         while sum(spent) < seconds * 1e9:
@@ -124,7 +124,7 @@ class Bench:
         """Hands out the next batch, placed."""
         learner, given = self.learner, self._batches(measure, rows, data)
         if data == "pageable":
-            return in_turn(learner.put, given)
+            return one_by_one(learner.put, given)
         if data == "pinned":
             return ahead(learner.put, given)
         # One place on the device, whatever the memory behind it: stages reuse their places.
@@ -155,20 +155,20 @@ class Bench:
         self._last = now
 
 
-def in_turn(put: Callable[..., Arrays], given: List[Arrays]) -> Fetch:
-    turn = 0
+def one_by_one(put: Callable[..., Arrays], given: List[Arrays]) -> Fetch:
+    at = 0
 
     def fetch() -> Arrays:
-        nonlocal turn
-        turn = (turn + 1) % len(given)
-        return put(*given[turn])
+        nonlocal at
+        at = (at + 1) % len(given)
+        return put(*given[at])
 
     return fetch
 
 
 def ahead(put: Callable[..., Arrays], given: List[Arrays]) -> Fetch:
     """One batch is always on its way."""
-    put_next = in_turn(put, given)
+    put_next = one_by_one(put, given)
     coming = put_next()
 
     def fetch() -> Arrays:

@@ -45,7 +45,7 @@ def moved(sizes: Sizes, recorder: Recorder, device: str) -> Dict[str, Any]:
 
 
 def device_memory(backend: Any, device: str) -> Dict[str, Any]:
-    """What the framework says that its arrays use, and its allocator reserves, at the end of a trial."""
+    """What the framework reports that its arrays use and its allocator reserves, at the end of a trial."""
     known = backend.device_memory() if device != "cpu" and hasattr(backend, "device_memory") else None
     figures = {name: (known or {}).get(name) for name in ("used_bytes", "used_peak_bytes", "reserved_bytes")}
     why = ON_THE_HOST if device == "cpu" else "the framework does not report it"

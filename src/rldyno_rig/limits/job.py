@@ -1,6 +1,6 @@
 """The `limits` job: what the environments and the accelerator of this machine can do at best.
 
-Reads limits.json and writes limits_found.json. A figure that cannot be taken is null, with a reason.
+Reads limits.json and writes limits_found.json. What cannot be measured is null, with a reason.
 """
 
 from __future__ import annotations
@@ -25,18 +25,20 @@ VARIED = 256
 def find(directory: Path) -> int:
     job = json.loads((directory / JOB_FILE).read_text(encoding="utf-8"))
     if job["what"] == "environments":
-        found: Any = [environment_rate(asked) for asked in job["environments"]]
+        found: Any = [environment_rate(requested) for requested in job["environments"]]
     else:
         found = load_beside("limits", backend_name(job)).find()
     (directory / FOUND_FILE).write_text(json.dumps(found), encoding="utf-8")
     return 0
 
 
-def environment_rate(asked: Dict[str, Any]) -> Dict[str, Any]:
+def environment_rate(requested: Dict[str, Any]) -> Dict[str, Any]:
     """Environment steps per second of `environments` side by side under random actions, without an agent."""
-    environment = envs.make(asked["environment"], asked["environments"], 0, asked["max_episode_steps"])
+    environment = envs.make(
+        requested["environment"], requested["environments"], 0, requested["max_episode_steps"]
+    )
     rng = np.random.default_rng(0)
-    actions = rng.integers(0, environment.actions, (VARIED, asked["environments"]))
+    actions = rng.integers(0, environment.actions, (VARIED, requested["environments"]))
     environment.reset()
     best = 0.0
     for _ in range(3):
@@ -46,4 +48,4 @@ def environment_rate(asked: Dict[str, Any]) -> Dict[str, Any]:
                 environment.step(row)
             steps += actions.size
         best = max(best, steps / (time.perf_counter() - started))
-    return dict(asked, steps_per_s=best)
+    return dict(requested, steps_per_s=best)

@@ -1,4 +1,4 @@
-"""How fast a device does a piece of work: shared by the frameworks that may be asked."""
+"""How fast a device does a piece of work: shared by the frameworks that measure it."""
 
 from __future__ import annotations
 

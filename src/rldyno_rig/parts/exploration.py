@@ -20,7 +20,7 @@ def epsilon_greedy(
 ) -> Iterator[Tuple[bool, bool, np.ndarray, np.ndarray]]:
     """For each step of all environments: (any greedy, all greedy, greedy mask, random actions).
 
-    Where the mask is unset the random action is taken; when none is greedy the network is not asked.
+    Where the mask is unset the random action is taken; when none is greedy the network does not run.
     """
     first = 0
     while True:

@@ -1,4 +1,4 @@
-"""Prioritised experience replay (Schaul et al. 2016): what to sample, and the weight that makes up for it."""
+"""Prioritised experience replay (Schaul et al. 2016): what to sample, and the weight that corrects for it."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def step_scalars(spec: Spec, t: int, lr: float) -> Tuple[float, float]:
 
 
 def moment_scales(spec: Spec) -> Tuple[float, float]:
-    """(1 − β₁, 1 − β₂): what turns plain decayed sums of g and g² into Adam's moments."""
+    """(1 − β₁, 1 − β₂): factors from plain decayed sums of g and g² to Adam's moments."""
     return (1.0, 1.0) if spec.optimiser == SGD else (1 - spec.hyper.adam_beta1, 1 - spec.hyper.adam_beta2)
 
 
