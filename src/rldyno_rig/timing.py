@@ -88,7 +88,7 @@ class Bench:
         self._mark("first_call")
 
     def measure(self, measure: str, rows: int, data: str, seconds: float) -> Dict[str, Any]:
-        # The first calls after a pause are slow, so an estimate from them may end too soon: then more are made.
+        # The first calls after a pause are slow. An estimate from them may end too soon: then more are made.
         per_call = np.median(self._clock(measure, rows, data, VARIED))
         spent: List[int] = []
         while sum(spent) < seconds * 1e9:

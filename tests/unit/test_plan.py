@@ -125,7 +125,7 @@ def test_trial_json_keeps_the_cell(plan_of) -> None:
     for trial in plan_of().trials:
         file = TrialFile.from_json(json.loads(json.dumps(trial.to_file().to_json())))
         assert (file.trial, str(file.contestant), file.seed) == (trial.id, trial.cell.contestant, trial.seed)
-        assert hyper.from_json(file.algorithm, file.hyper) == trial.cell.hyper
+        assert ALGORITHMS[file.algorithm].hyper_from_json(file.hyper) == trial.cell.hyper
         assert file.budget == trial.cell.budget
 
 
