@@ -31,6 +31,7 @@ from rldyno.limits.floor import (
 )
 from rldyno.limits.trials import MachineLimits
 from rldyno.processes.rig import Ended, Runtime
+from rldyno.records.manifest import Manifest
 from rldyno.results.load import load_results
 from rldyno.session import session as run
 from rldyno_rig import hyper
@@ -298,14 +299,22 @@ while time.monotonic() < end:
 def test_a_finished_study_takes_over_limits_that_were_measured_again(
     to_run: bool, taken: float, asked: int, monkeypatch: pytest.MonkeyPatch
 ):
-    looked: list[object] = []
-    monkeypatch.setattr(study, "study_limits", lambda *a: looked.append(a) or {"devices": ["better"]})
+    measured: list[object] = []
+    monkeypatch.setattr(study, "study_limits", lambda *a: measured.append(a) or {"devices": ["better"]})
     monkeypatch.setattr(run, "idle_cpu_percent", lambda: 1.0)
-    current = {"limits": {"devices": [{"taken_percent": taken}], "environments": []}}
-    found = run.machine_figures(None, current, to_run, run.Options(), None)  # type: ignore[arg-type]
-    assert len(looked) == asked
-    assert ("limits" in found) == bool(asked)
-    assert ("idle_cpu_percent" in found) == to_run, "of the machine before its trials, not after"
+    before = {"devices": [{"taken_percent": taken}], "environments": []}
+    session = SimpleNamespace(
+        options=run.Options(),
+        plan=None,
+        contestants_to_run={"numpy:eager"} if to_run else set(),
+        manifest=Manifest(limits=before),
+        print_line=print,
+        directory=SimpleNamespace(write_manifest=lambda manifest: None),
+    )
+    run.Session.measure_machine(session)  # type: ignore[arg-type]  # only what this step uses
+    assert len(measured) == asked
+    assert (session.manifest.limits != before) == bool(asked)
+    assert (session.manifest.idle_cpu_percent is not None) == to_run, "before the trials, not after"
 
 
 def test_limits_of_older_records_are_not_accused():
