@@ -1,5 +1,1 @@
-"""The report: one HTML file that needs no network."""
-
-from rldyno.report.write import write_report
-
-__all__ = ["write_report"]
+"""The report: one HTML file, or every chart and table as files, made of sections that are found in a folder."""

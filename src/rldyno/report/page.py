@@ -1,54 +1,142 @@
-"""What the template shows, prepared: every value a string, a number or a list of them."""
+"""The report as one HTML file that needs no network."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+import base64
+import functools
+import hashlib
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import polars as pl
+from rldyno import __version__
+from rldyno.answers.analysis import Analysis
+from rldyno.errors import Problem
+from rldyno.report import sections
+from rldyno.report.libraries import jinja2, vl_convert
+from rldyno.report.material import OPEN_GROUPS, Material
+from rldyno.report.section import Panel, Section
+from rldyno.report.theme import PART_COLOURS, html_theme
+from rldyno.text.tables import Table, is_figure
 
-from rldyno.answers.groups import CERTIFICATE_WORDS, Group, Row
-from rldyno.answers.sentence import sentence
-from rldyno.columns import Column
-from rldyno.report.content import Scope
-from rldyno.report.turns import turns_table
-from rldyno.report.verdicts import overtakings_words
-from rldyno.results.load import Results
-from rldyno.text.numbers import factor, number, span
-
-Json = dict[str, Any]
+TEMPLATES = Path(__file__).parent / "templates"
+# Longer tables are cut: --figures has them whole.
+TABLE_ROWS = 60
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One figure of the comparison table; `sort` orders its column."""
+class SectionView:
+    """A section of these results, ready for the page."""
 
-    text: str
-    sort: float
-    span: str | None = None
-    ratio: str | None = None
-    note: str | None = None
-    best: bool = False
+    section: Section
+    panels: tuple[Panel, ...]
+    html: str
 
 
-def table_cell(row: Row, metric: Column, why_empty: str | None) -> Cell:
-    figure = row.figures.get(metric.name)
-    if figure is None:
-        return Cell("–", math.inf, note=why_empty)
-    point = figure.estimate.point * metric.scale
-    if math.isinf(point):
-        return Cell("not reached", 1e300, note=(figure.note or "").removeprefix("not reached "))
-    ratio = figure.ratio
-    return Cell(
-        text=number(point),
-        sort=point,
-        span=span(figure.estimate, metric.scale),
-        ratio="best" if figure.best else factor(ratio.point) if ratio else None,
-        note=figure.note,
-        best=figure.best,
+def write_report(analysis: Analysis, path: Path | None = None) -> Path:
+    """Write the report, DIR/report.html unless another path is given; return its path."""
+    path = path or analysis.results.directory / "report.html"
+    html = render(analysis)
+    try:
+        path.write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise Problem(
+            f"cannot write {path}: {error.strerror}", fix="choose another place with --out FILE", code=1
+        ) from error
+    return path
+
+
+def render(analysis: Analysis) -> str:
+    with ThreadPoolExecutor(1) as aside:
+        # It takes more than a second, during which another core can gather.
+        bundled = aside.submit(javascript_bundle)
+        material = Material(analysis, sections.all_sections())
+        templates = environment()
+        views = [view for section in material.sections if (view := view_of(section, material, templates))]
+        bundle = bundled.result()
+    results, script = material.results, read("script.js")
+    page: str = templates.get_template("page.html.j2").render(
+        title=results.title,
+        views=views,
+        legend=legend_range(views),
+        styles=material.styles,
+        uncertified={
+            row.contestant for group in material.groups for row in group.rows if not row.certified
+        },
+        part_colours=PART_COLOURS,
+        trials=len(results.trials),
+        ended=len(results.ended),
+        policy=content_policy(bundle, script),
+        style=read("style.css"),
+        bundle=bundle,
+        script=script,
+        data=embedded_json(chart_data(material, views)),
     )
+    return page
+
+
+def view_of(section: Section, material: Material, templates: Any) -> SectionView | None:
+    """None where these results have nothing to show in it."""
+    if section.shown is not None and not section.shown(material):
+        return None
+    panels = tuple(section.charts(material))
+
+    @functools.cache
+    def tables() -> tuple[Table, ...]:
+        return tuple(section.tables(material))
+
+    if section.shown is None and not any(panel.charts for panel in panels) and not tables():
+        return None
+    source = section.template or (templates.loader.get_source(templates, f"{section.id}.html.j2")[0])
+    template = templates.from_string(f'{{% import "macros.html.j2" as m %}}{MACROS}{source}')
+    html = template.render(section=section, panels=panels, tables=tables, **section.context(material))
+    return SectionView(section, panels, html)
+
+
+MACROS = "".join(
+    f"{{% set {name} = m.{name} %}}" for name in ("words", "mark", "chart", "charts", "table")
+)
+
+
+def legend_range(views: Sequence[SectionView]) -> tuple[int, int]:
+    """The first and the last section beside which the legend stays in view; (-1, -1) where there is none."""
+    drawn = [index for index, view in enumerate(views) if view.section.legend]
+    return (drawn[0], drawn[-1]) if drawn else (-1, -1)
+
+
+def chart_data(material: Material, views: Sequence[SectionView]) -> dict[str, Any]:
+    """Drawing instructions by the id of the chart; data by the id of the panel, then by that of the chart."""
+    theme = html_theme(material.styles)
+    drawn: dict[str, Any] = {}
+    held: dict[str, dict[str, Any]] = {}
+    for view in views:
+        for panel in view.panels:
+            for chart in panel.charts:
+                if chart.id not in drawn:
+                    # Tests check that it is valid; checking it here takes longer than reading a thousand trials.
+                    drawn[chart.id] = chart.draw(theme, chart.title).to_dict(validate=False)
+                held.setdefault(panel.id, {})[chart.id] = chart.packed
+    return {"charts": drawn, "panels": held}
+
+
+def environment() -> Any:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader([TEMPLATES, *sections.__path__]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals |= {"version": __version__, "open_groups": OPEN_GROUPS, "table_rows": TABLE_ROWS}
+    made.filters["error"] = lambda value: "–" if value is None else "0" if value == 0 else f"{value:.0e}"
+    made.filters["parts"] = sentence_parts
+    made.filters["number_columns"] = lambda table: {
+        index for index in range(len(table.columns)) if is_figure(table, index)
+    }
+    return made
 
 
 def sentence_parts(text: str) -> list[tuple[bool, str]]:
@@ -56,89 +144,27 @@ def sentence_parts(text: str) -> list[tuple[bool, str]]:
     return [(index % 2 == 1, part) for index, part in enumerate(text.split("`")) if part]
 
 
-def group_view(results: Results, group: Group, scope: Scope, spelt_out: bool) -> Json:
-    def cell(row: Row, metric: Column) -> Cell:
-        missing = metric.name not in row.figures
-        runs = group.runs[row.contestant].trials
-        return table_cell(row, metric, results.why_empty(metric.name, runs) if missing else None)
-
-    return {
-        "id": scope.id,
-        "charts": scope.charts,
-        "algorithm": group.algorithm,
-        "environment": group.environment,
-        "leads": sentence_parts(overtakings_words(group) or "") if spelt_out else [],
-        "turns": turns_table(group, "") if spelt_out else None,
-        "label": group.label,
-        "sentence": sentence_parts(sentence(group)),
-        "answer": f"answer-{group.primary.key}",
-        "metrics": group.metrics,
-        "stop_return": group.stop_return,
-        "stop_episodes": group.stop_episodes,
-        "has_runs": any(row.done for row in group.rows),
-        "rows": [
-            {
-                "contestant": row.contestant,
-                "certificate": row.certificate,
-                "certified": row.certified,
-                "certificate_words": CERTIFICATE_WORDS[row.certificate],
-                "detail": row.certificate_detail,
-                "unranked": row.unranked,
-                "cells": [cell(row, metric) for metric in group.metrics],
-                "done": row.done,
-                "failed": row.failed,
-                "pending": row.pending,
-            }
-            for row in group.rows
-            if row.absent is None
-        ],
-    }
+def embedded_json(value: Any) -> str:
+    """JSON that is inert inside a script element, whatever its strings hold."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def failures(results: Results) -> list[Json]:
-    """Failed trials but for absences and interruptions; those with the same message are one entry."""
-    failed = results.trials.filter(
-        pl.col("status") == "failed", ~pl.col("reason").is_in(["absent", "interrupted"])
+@functools.cache
+def javascript_bundle() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script that sets `window.drawChart`."""
+    bundle: str = vl_convert.javascript_bundle("window.drawChart = vegaEmbed;")
+    return "(()=>{" + bundle.replace("</script", "<\\/script") + "})();"
+
+
+def content_policy(*scripts: str) -> str:
+    """Only our own scripts run, and nothing is fetched from anywhere."""
+    hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
     )
-    merged = failed.group_by("contestant", "reason", "message", maintain_order=True).agg(
-        pl.col("trial"), pl.col("log_tail").drop_nulls().first()
-    )
-    return merged.to_dicts()
 
 
-def absences(groups: Sequence[Group]) -> dict[str, list[tuple[bool, str]]]:
-    return {
-        row.contestant: sentence_parts(row.absent)
-        for group in groups
-        for row in group.rows
-        if row.absent is not None
-    }
-
-
-def toolchains(results: Results) -> list[str]:
-    """What each framework ran with, one line each: `torch: python 3.11.7, torch 2.9.0, numpy 2.3.1`."""
-    lines = {
-        contestant.partition(":")[0]: ", ".join(f"{name} {version}" for name, version in sets[0].items())
-        for contestant, sets in results.versions.items()
-    }
-    return [f"{framework}: {packages}" for framework, packages in sorted(lines.items())]
-
-
-def flat(value: Any, name: str = "") -> list[tuple[str, str]]:
-    """A nested record as (name, text) pairs; the name of an inner record goes in front."""
-    if isinstance(value, Mapping):
-        return [pair for key, inner in value.items() for pair in flat(inner, f"{name} {key}".strip())]
-    if isinstance(value, list):
-        if any(isinstance(item, Mapping | list) for item in value):
-            return [pair for index, item in enumerate(value, 1) for pair in flat(item, f"{name} {index}")]
-        return [(name.replace("_", " "), ", ".join(map(figure, value)) or "none")]
-    if name.endswith("_bytes") and isinstance(value, int):
-        text = f"{value / 1e9:,.1f} GB" if value > 1e9 else f"{value / 1e6:,.1f} MB"
-        return [(name.removesuffix("_bytes").replace("_", " "), text)]
-    return [(name.replace("_", " "), figure(value))]
-
-
-def figure(value: Any) -> str:
-    if value is None:
-        return "unknown"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def read(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")

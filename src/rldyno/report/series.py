@@ -1,142 +1,197 @@
-"""The series of many trials, read together; each trial's integrals as liu2022 draws them."""
+"""Series of many runs, read once: as one band per contestant, and as values of single runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeVar
+from functools import cached_property
 
 import numpy as np
 import polars as pl
 
+from rldyno.answers.groups import Group
 from rldyno.records import files as records
-from rldyno.results.integrals import NAMES, integrals
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Floats
 from rldyno_rig import schema
 
-EPISODES = ("step", "time_ns", "return")
-SAMPLES = (
-    "time_ns",
-    "cpu_user_ns",
-    "cpu_system_ns",
-    "rss_bytes",
-    "machine_cpu_percent",
-    "machine_memory_percent",
-    "gpu_percent",
-    "gpu_memory_bytes",
-    "gpu_power_w",
-    "energy_joules",
-)
-# Gauge → (column, what its unit is in the chart's).
-GAUGES = {
-    "gpu_percent": ("gpu_percent", 1.0),
-    "gpu_memory_mb": ("gpu_memory_bytes", 1e-6),
-    "power_w": ("gpu_power_w", 1.0),
+# Episodes averaged for a learning curve where the study has no stop rule of its own.
+SMOOTHING_EPISODES = 100
+# CPU time is counted in ticks of 10 ms: over a shorter stretch a rate is mostly rounding.
+SHORTEST_RATE_S = 0.5
+FILES = {
+    "episodes": (schema.EPISODES_FILE, schema.EPISODE_COLUMNS),
+    "samples": (schema.SAMPLES_FILE, schema.SAMPLE_COLUMNS),
+    "progress": (schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS),
 }
-USE_SCHEMA = {
-    "trial": pl.String,
-    **dict.fromkeys(NAMES, pl.Float64),
-    "memory_percent": pl.Float64,
-    "gpu_percent": pl.Float64,
-    "gpu_memory_mb": pl.Float64,
-    "power_w": pl.Float64,
-    "energy_j": pl.Float64,
-}
-Columns = dict[str, Floats]
-Run = TypeVar("Run")
+Columns = Mapping[str, Floats]
+Points = tuple[Floats, Floats]
+"""(x, y) of one run."""
 
 
 @dataclass(frozen=True)
-class Learning:
-    """One run: the running mean of its returns at the end of every episode."""
+class Run:
+    """The series of one run: columns by name, NaN where nothing was measured."""
 
-    step: Floats
-    episode: Floats
-    time_s: Floats
-    value: Floats
+    trial: str
+    episodes: Columns
+    samples: Columns
+    progress: Columns
+    window: int
+    """How many episodes the mean return is taken over."""
+    wall_s: float | None
+    steps: int | None
+
+    @cached_property
+    def learning(self) -> Columns | None:
+        """`step`, `episode`, `time_s` and `return` (its running mean) at the end of every episode."""
+        columns = self.episodes
+        kept = np.isfinite(columns["step"] + columns["time_ns"] + columns["return"])
+        if not kept.any():
+            return None
+        return {
+            "step": columns["step"][kept],
+            "episode": np.arange(1.0, kept.sum() + 1),
+            "time_s": columns["time_ns"][kept] / 1e9,
+            "return": running_mean(columns["return"][kept], self.window),
+        }
+
+    @cached_property
+    def usage(self) -> Columns | None:
+        """`time_s`, `cpu_s` (cumulative) and `rss_mb` of the process tree; None with fewer than two samples."""
+        columns = self.samples
+        cpu_ns = columns["cpu_user_ns"] + columns["cpu_system_ns"]
+        # The last sample may find the process already gone.
+        kept = np.isfinite(cpu_ns) & (columns["rss_bytes"] > 0)
+        if kept.sum() < 2:
+            return None
+        return {
+            "time_s": columns["time_ns"][kept] / 1e9,
+            "cpu_s": cpu_ns[kept] / 1e9,
+            "rss_mb": columns["rss_bytes"][kept] / 1e6,
+        }
+
+    def sampled(self, column: str, scale: float = 1.0) -> Points | None:
+        """A column of the samples against time, where it was read."""
+        known = np.isfinite(self.samples[column])
+        if self.usage is None or not known.any():
+            return None
+        return self.samples["time_ns"][known] / 1e9, self.samples[column][known] * scale
 
 
 @dataclass(frozen=True)
-class Usage:
-    """One run as the probe saw it; CPU time is cumulative."""
+class Band:
+    """A contestant's median (y) between its quartiles."""
 
-    time_s: Floats
-    cpu_s: Floats
-    rss_mb: Floats
-    gauges: dict[str, tuple[Floats, Floats]]
-    """Gauge → (time in s, reading), of those that this machine has."""
+    contestant: str
+    x: Floats
+    y: Floats
+    low: Floats
+    high: Floats
 
 
 @dataclass(frozen=True)
-class Series:
-    """What the trials of one group left behind, by trial; a trial without usable rows is missing."""
+class Curve:
+    """What a chart of bands shows: a series of every run, and how the runs of a contestant become a band."""
 
-    learning: dict[str, Learning]
-    usage: dict[str, Usage]
-    use: pl.DataFrame
-    """One row per trial with the columns of USE_SCHEMA."""
-    damaged: list[str]
+    id: str
+    """Of the chart."""
+    title: str
+    caption: str
+    x_title: str
+    y_title: str
+    points: Callable[[Run], Points | None]
+    """None where the run has nothing to draw."""
+    join: Callable[[str, Sequence[Points], int], Band]
+    """(contestant, its runs, number of points) → its band."""
+    episodes: tuple[str, ...] = ()
+    """Columns of that file which it needs."""
+    samples: tuple[str, ...] = ()
+    progress: tuple[str, ...] = ()
+    zero: bool = True
+    """Whether the y axis begins at zero."""
+    to_threshold: bool = False
+    """Whether the study's threshold is drawn across it."""
+
+
+@dataclass(frozen=True)
+class RunValues:
+    """Values of one run that only its series hold."""
+
+    names: tuple[str, ...]
+    of: Callable[[Run], Mapping[str, float | None]]
+    episodes: tuple[str, ...] = ()
+    samples: tuple[str, ...] = ()
+    progress: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GroupSeries:
+    """What the finished trials of one comparison left behind."""
+
+    bands: Mapping[str, Sequence[Band]]
+    """Curve → a band for each contestant that has one."""
+    values: pl.DataFrame
+    """One row per trial: `trial` and the names of all run values."""
+    damaged: Sequence[str]
     """What could not be read, one sentence each."""
 
 
-def read_series(results: Results, trials: pl.DataFrame, window: int) -> Series:
-    """Of finished trials. `window`: how many episodes a learning curve's mean is taken over."""
-    names = trials["trial"].to_list()
-    home = records.Results(results.directory)
+def read_group(
+    results: Results, group: Group, curves: Sequence[Curve], values: Sequence[RunValues], points: int
+) -> GroupSeries:
+    """Read the files of the group's finished trials; `points` is the most that a curve keeps."""
     damaged: list[str] = []
+    done = group.trials.filter(pl.col("status") == "done")
+    runs = read_runs(results, done, (*curves, *values), group.stop_episodes or SMOOTHING_EPISODES, damaged)
+    by_contestant: dict[str, list[Run]] = {row.contestant: [] for row in group.rows}
+    for contestant, run in zip(done["contestant"], runs, strict=True):
+        by_contestant[contestant].append(run)
+    bands: dict[str, list[Band]] = {curve.id: [] for curve in curves}
+    for contestant, members in by_contestant.items():
+        for curve in curves:
+            found = [drawn for run in members if (drawn := curve.points(run)) is not None]
+            if found:
+                bands[curve.id].append(curve.join(contestant, found, points))
+    rows = [
+        {"trial": run.trial, **{name: value for item in values for name, value in item.of(run).items()}}
+        for run in runs
+    ]
+    names = {name: pl.Float64 for item in values for name in item.names}
+    return GroupSeries(bands, pl.DataFrame(rows, schema={"trial": pl.String, **names}), damaged)
 
-    def read(file: str, columns: Sequence[str], wanted: Sequence[str]) -> list[Columns]:
+
+def read_runs(
+    results: Results,
+    trials: pl.DataFrame,
+    wanted: Sequence[Curve | RunValues],
+    window: int,
+    damaged: list[str],
+) -> list[Run]:
+    """The series of finished trials, in their order, with the columns that are wanted of each file."""
+    home = records.Results(results.directory)
+    names = trials["trial"].to_list()
+    read: dict[str, list[Columns]] = {}
+    for kind, (file, columns) in FILES.items():
+        chosen = tuple(dict.fromkeys(name for item in wanted for name in getattr(item, kind)))
         paths = [home.trial(name) / file for name in names]
-        return read_columns(paths, columns, wanted, damaged)
-
-    episodes = read(schema.EPISODES_FILE, schema.EPISODE_COLUMNS, EPISODES)
-    samples = read(schema.SAMPLES_FILE, schema.SAMPLE_COLUMNS, SAMPLES)
+        frame, lengths, problems = records.read_csvs(paths, columns, chosen) if chosen else (None, [], [])
+        damaged += [problem.message for problem in problems]
+        if frame is None:
+            read[kind] = [{} for _ in names]
+            continue
+        whole = {name: frame[name].cast(pl.Float64).to_numpy() for name in chosen}
+        read[kind] = [
+            {name: values[end - length : end] for name, values in whole.items()}
+            for end, length in zip(np.cumsum(lengths), lengths, strict=True)
+        ]
     lasted = trials.select("wall_s", "steps").iter_rows()
-    use = [
-        {"trial": name, **use_of(played, seen, run_s, steps)}
-        for name, played, seen, (run_s, steps) in zip(names, episodes, samples, lasted, strict=True)
-    ]
-    return Series(
-        learning=present(names, episodes, lambda columns: learning(columns, window)),
-        usage=present(names, samples, usage),
-        use=pl.DataFrame(use, schema=USE_SCHEMA),
-        damaged=damaged,
-    )
-
-
-def read_columns(
-    paths: Sequence[Path], columns: Sequence[str], wanted: Sequence[str], damaged: list[str]
-) -> list[Columns]:
-    """Of each file its wanted columns, NaN where nothing was measured."""
-    frame, lengths, problems = records.read_csvs(paths, columns, wanted)
-    damaged += [problem.message for problem in problems]
-    whole = {name: frame[name].cast(pl.Float64).to_numpy() for name in wanted}
-    ends = np.cumsum(lengths)
     return [
-        {name: values[end - length : end] for name, values in whole.items()}
-        for end, length in zip(ends, lengths, strict=True)
+        Run(name, episodes, samples, progress, window, wall_s, steps)
+        for name, episodes, samples, progress, (wall_s, steps) in zip(
+            names, read["episodes"], read["samples"], read["progress"], lasted, strict=True
+        )
     ]
-
-
-def present(
-    names: Sequence[str], series: Sequence[Columns], made: Callable[[Columns], Run | None]
-) -> dict[str, Run]:
-    runs = {name: made(columns) for name, columns in zip(names, series, strict=True)}
-    return {name: run for name, run in runs.items() if run is not None}
-
-
-def learning(columns: Columns, window: int) -> Learning | None:
-    kept = np.isfinite(columns["step"] + columns["time_ns"] + columns["return"])
-    if not kept.any():
-        return None
-    return Learning(
-        step=columns["step"][kept],
-        episode=np.arange(1.0, kept.sum() + 1),
-        time_s=columns["time_ns"][kept] / 1e9,
-        value=running_mean(columns["return"][kept], window),
-    )
 
 
 def running_mean(values: Floats, window: int) -> Floats:
@@ -147,51 +202,53 @@ def running_mean(values: Floats, window: int) -> Floats:
     return np.asarray((total[end] - total[start]) / (end - start))
 
 
-def usage(columns: Columns) -> Usage | None:
-    cpu_ns = columns["cpu_user_ns"] + columns["cpu_system_ns"]
-    # The last sample may find the process already gone.
-    kept = np.isfinite(cpu_ns) & (columns["rss_bytes"] > 0)
-    if kept.sum() < 2:
-        return None
-    return Usage(
-        time_s=columns["time_ns"][kept] / 1e9,
-        cpu_s=cpu_ns[kept] / 1e9,
-        rss_mb=columns["rss_bytes"][kept] / 1e6,
-        gauges=gauges(columns),
-    )
+def band(contestant: str, runs: Sequence[Points], points: int, hold: bool = True) -> Band:
+    """Median and quartiles of the runs on a common grid from 0 to the end of the longest.
+
+    With `hold` a run that has ended keeps its last value: leaving it out would leave only the slow runs.
+    """
+    grid = np.linspace(0, max(x[-1] for x, _ in runs), points)
+    values = np.stack([np.interp(grid, x, y, left=np.nan, right=None if hold else np.nan) for x, y in runs])
+    return quartile_band(contestant, grid, values)
 
 
-def gauges(columns: Columns) -> dict[str, tuple[Floats, Floats]]:
-    found = {}
-    for name, (column, scale) in GAUGES.items():
-        known = np.isfinite(columns[column])
-        if known.any():
-            found[name] = columns["time_ns"][known] / 1e9, columns[column][known] * scale
-    return found
+def band_while_running(contestant: str, runs: Sequence[Points], points: int) -> Band:
+    """As `band`; a run that has ended is left out."""
+    return band(contestant, runs, points, hold=False)
 
 
-def use_of(
-    episodes: Columns, samples: Columns, run_s: float | None, steps: int | None
-) -> dict[str, float | None]:
-    """liu2022's integrals over the run, and the same per environment step; means for seong2024's figures."""
-    gpu_memory = mean(samples["gpu_memory_bytes"])
-    percent = samples["machine_cpu_percent"], samples["machine_memory_percent"]
-    return {
-        **integrals(episodes["return"], samples["time_ns"] / 1e9, *percent, run_s, steps),
-        "memory_percent": mean(samples["machine_memory_percent"]),
-        "gpu_percent": mean(samples["gpu_percent"]),
-        "gpu_memory_mb": gpu_memory / 1e6 if gpu_memory is not None else None,
-        "power_w": mean(samples["gpu_power_w"]),
-        "energy_j": rise(samples["energy_joules"]),
-    }
+def rate_band(contestant: str, runs: Sequence[Points], points: int) -> Band:
+    """Growth of a cumulative count per unit of x, in percent, between the points of a common grid."""
+    end = max(x[-1] for x, _ in runs)
+    edges = np.linspace(0, end, min(points, max(8, int(end / SHORTEST_RATE_S))) + 1)
+    totals = np.stack([from_zero(edges, x, y) for x, y in runs])
+    # A process that ends takes its share of the sum with it: no growth, not a negative one.
+    rates = np.maximum(0, np.diff(totals)) / np.diff(edges) * 100
+    return quartile_band(contestant, (edges[:-1] + edges[1:]) / 2, rates)
 
 
-def rise(counter: Floats) -> float | None:
-    """Of a counter over the run."""
-    known = counter[np.isfinite(counter)]
-    return float(known[-1] - known[0]) if len(known) > 1 else None
+def from_zero(edges: Floats, x: Floats, y: Floats) -> Floats:
+    """A cumulative count at the edges: it is zero at the start, which no row of a file shows."""
+    zero = np.zeros(1)
+    return np.asarray(np.interp(edges, np.concatenate([zero, x]), np.concatenate([zero, y]), right=np.nan))
 
 
-def mean(values: Floats) -> float | None:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else None
+def quartile_band(contestant: str, grid: Floats, values: Floats) -> Band:
+    """Where at least half of the runs have a value."""
+    present = np.isfinite(values).sum(axis=0) * 2 >= len(values)
+    low, middle, high = quartiles(values[:, present])
+    return Band(contestant, grid[present], middle, low, high)
+
+
+def quartiles(values: Floats) -> tuple[Floats, Floats, Floats]:
+    """Of each column, NaN left out; as numpy.nanquantile, which takes a hundred times as long."""
+    ordered = np.sort(values, axis=0)
+    last = np.isfinite(values).sum(axis=0) - 1
+    found = []
+    for share in (0.25, 0.5, 0.75):
+        place = share * last
+        below = np.floor(place).astype(np.intp)
+        above = np.minimum(below + 1, last)
+        start, end = (np.take_along_axis(ordered, index[None], axis=0)[0] for index in (below, above))
+        found.append(start + (place - below) * (end - start))
+    return found[0], found[1], found[2]

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import altair as alt
+from rldyno.errors import Problem
+from rldyno.report.libraries import alt
+from rldyno.toolchains.catalogue import read_catalogue
+from rldyno_rig.contestant import Contestant
 
-Chart = Any
+AltairChart = Any
 
-# Okabe and Ito's colour-blind-safe colours, then Tol's; (on white, on black).
-FRAMEWORK_COLOURS = {
-    "numpy": ("#59616b", "#aeb6c0"),
-    "torch": ("#d55e00", "#f58a42"),
-    "jax": ("#0072b2", "#56a8e6"),
-    "tensorflow": ("#e69f00", "#f5c04f"),
-    "mxnet": ("#009e73", "#3fc9a0"),
-    "theano": ("#cc79a7", "#e6a3c8"),
-    "pytensor": ("#882255", "#cf6f9f"),
-    "chainer": ("#56b4e9", "#8fd0f5"),
-    "paddle": ("#332288", "#9a8fe0"),
-    "mlx": ("#999933", "#c8c864"),
-    "tinygrad": ("#661100", "#c07a62"),
-}
-OTHER_COLOURS = (
+Colour = tuple[str, str]
+"""(on white, on black)."""
+# Okabe and Ito's colour-blind-safe colours and Tol's, for frameworks whose toolchain names none.
+OTHER_COLOURS: tuple[Colour, ...] = (
     ("#44aa99", "#6fd0c0"),
     ("#aa4499", "#d58fca"),
     ("#ddcc77", "#e8dc9c"),
     ("#117733", "#4cb877"),
+    ("#332288", "#9a8fe0"),
+    ("#999933", "#c8c864"),
+    ("#661100", "#c07a62"),
 )
-PART_COLOURS = (
+PART_COLOURS: tuple[Colour, ...] = (
     ("#009e73", "#2fbf96"),
     ("#56b4e9", "#7cc6ef"),
     ("#e69f00", "#f0b93c"),
@@ -49,7 +45,7 @@ class Style:
     """How one contestant is drawn everywhere."""
 
     contestant: str
-    colour: tuple[str, str]
+    colour: Colour
     dash: tuple[int, ...]
     shape: str
 
@@ -69,35 +65,50 @@ class Theme:
     width: int | str
     legend: bool
 
-    def only(self, indices: Sequence[int]) -> Theme:
-        """With some of the contestants, who keep their looks."""
-        styles = tuple(self.styles[index] for index in indices)
-        return replace(self, styles=styles, colours=tuple(self.colours[index] for index in indices))
+    def with_only(self, contestants: Container[object]) -> Theme:
+        """With some of the contestants, which keep their colours."""
+        kept = [pair for pair in zip(self.styles, self.colours, strict=True) if pair[0].contestant in contestants]
+        return replace(self, styles=tuple(style for style, _ in kept), colours=tuple(c for _, c in kept))
 
 
 def styles_of(contestants: Sequence[str]) -> tuple[Style, ...]:
     """A colour per framework, a dash and a shape per mode."""
-    frameworks = {name.partition(":")[0] for name in contestants}
-    strangers = sorted(frameworks - FRAMEWORK_COLOURS.keys())
-    colours = FRAMEWORK_COLOURS | {
-        name: OTHER_COLOURS[index % len(OTHER_COLOURS)] for index, name in enumerate(strangers)
-    }
+    parsed = {name: Contestant.parse(name) for name in contestants}
+    # By name, the plain mode of a framework first: a contestant looks the same whichever ran first.
+    ordered = sorted(parsed.items(), key=lambda pair: (pair[1].framework, pair[1].mode != "eager", pair[1].mode))
+    colours = framework_colours(list(dict.fromkeys(item.framework for _, item in ordered)))
     modes: dict[str, int] = {}
     styles = []
-    # By name, the plain mode of a framework first: a contestant looks the same whichever ran first.
-    for contestant in sorted(set(contestants), key=by_framework):
-        framework = contestant.partition(":")[0]
-        index = modes.get(framework, 0)
-        modes[framework] = index + 1
+    for name, item in ordered:
+        index = modes.get(item.framework, 0)
+        modes[item.framework] = index + 1
         styles.append(
-            Style(contestant, colours[framework], DASHES[index % len(DASHES)], SHAPES[index % len(SHAPES)])
+            Style(name, colours[item.framework], DASHES[index % len(DASHES)], SHAPES[index % len(SHAPES)])
         )
     return tuple(styles)
 
 
-def by_framework(contestant: str) -> tuple[str, bool, str]:
-    framework, _, mode = contestant.partition(":")
-    return framework, mode != "eager", mode
+def framework_colours(frameworks: Sequence[str]) -> dict[str, Colour]:
+    """The colour that a framework's toolchain names; for the others one that follows from the name.
+
+    Of two names that ask for the same colour, the later one takes the next that is free.
+    """
+    named = toolchain_colours()
+    found = {name: named[name] for name in frameworks if name in named}
+    for name in frameworks:
+        if name not in found:
+            first = zlib.crc32(name.encode()) % len(OTHER_COLOURS)
+            order = OTHER_COLOURS[first:] + OTHER_COLOURS[:first]
+            found[name] = next((colour for colour in order if colour not in found.values()), order[0])
+    return found
+
+
+def toolchain_colours() -> dict[str, Colour]:
+    """A broken toolchain of the user's changes colours, and does not stop a report."""
+    try:
+        return {name: found.colour for name, found in read_catalogue().items() if found.colour is not None}
+    except Problem:
+        return {}
 
 
 def html_theme(styles: tuple[Style, ...]) -> Theme:
@@ -130,7 +141,7 @@ def picture_theme(styles: tuple[Style, ...]) -> Theme:
     )
 
 
-def shown(chart: Chart) -> Chart:
+def visible(chart: AltairChart) -> AltairChart:
     return chart.transform_filter("indexof(hidden, datum.contestant) < 0")
 
 
@@ -163,7 +174,7 @@ def names(theme: Theme) -> list[str]:
     return [style.contestant for style in theme.styles]
 
 
-def finished(chart: Chart, theme: Theme, title: str, height: Any = 210) -> Chart:
+def finished(chart: AltairChart, theme: Theme, title: str, height: Any = 210) -> AltairChart:
     """In one call: Altair copies the whole chart at each."""
     return chart.properties(
         params=[alt.param(name="hidden", value=[]).param],

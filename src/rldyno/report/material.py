@@ -1,0 +1,146 @@
+"""What the sections are made from: the analysis of the results, and the series of all runs, read once."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+
+from rldyno.answers.analysis import Analysis
+from rldyno.answers.groups import Group
+from rldyno.report.charts import band_chart
+from rldyno.report.section import Chart, Panel, Section, slug
+from rldyno.report.series import Curve, GroupSeries, read_group
+from rldyno.report.theme import Style, styles_of
+from rldyno.results.load import Results
+
+# Points of all curves together; a curve keeps between 20 and 100 of them.
+POINT_BUDGET = 120_000
+# Of more comparisons than this, all but the first are folded away until the reader opens them.
+OPEN_GROUPS = 6
+
+
+@dataclass(frozen=True)
+class GroupPlace:
+    """A comparison and where the report shows it."""
+
+    id: str
+    """Of its panel."""
+    stem: str
+    """Of the names of its files."""
+    group: Group
+    series: GroupSeries
+
+    def bands(self, curve: Curve) -> Chart:
+        """The chart of a curve; empty where no contestant has the series."""
+        return band_chart(
+            curve, self.series.bands[curve.id], self.group.stop_return if curve.to_threshold else None
+        )
+
+    def summary(self, measures: Mapping[str, pl.Expr]) -> pl.DataFrame:
+        """Per contestant `<measure> low`, `middle` and `high`: quartiles over its finished trials.
+
+        Measures are expressions of the trials table joined with the run values of all sections.
+        """
+        done = self.group.trials.filter(pl.col("status") == "done")
+        quartiles = [
+            value.quantile(share, "linear").alias(f"{name} {where}")
+            for name, value in measures.items()
+            for where, share in (("low", 0.25), ("middle", 0.5), ("high", 0.75))
+        ]
+        joined = done.join(self.series.values, on="trial", how="left")
+        return joined.group_by("contestant", maintain_order=True).agg(quartiles)
+
+
+class Material:
+    """Made once per report; what it computes, it keeps."""
+
+    def __init__(self, analysis: Analysis, sections: Sequence[Section]) -> None:
+        self.analysis = analysis
+        self.results: Results = analysis.results
+        self.sections = sections
+        self.groups: tuple[Group, ...] = tuple(sorted(analysis.comparisons, key=natural_order))
+
+    @cached_property
+    def styles(self) -> tuple[Style, ...]:
+        """How each contestant with a finished trial is drawn."""
+        return styles_of(self.results.trials.filter(pl.col("status") == "done")["contestant"].to_list())
+
+    @cached_property
+    def places(self) -> tuple[GroupPlace, ...]:
+        """Every comparison, in the order of the page."""
+        curves = [curve for section in self.sections for curve in section.curves]
+        values = [value for section in self.sections for value in section.run_values]
+        many = len(curves) * sum(len(group.rows) for group in self.groups)
+        points = max(20, min(100, POINT_BUDGET // max(1, many)))
+        names = stems([group.label for group in self.groups])
+        return tuple(
+            GroupPlace(f"group-{index}", stem, group, read_group(self.results, group, curves, values, points))
+            for index, (group, stem) in enumerate(zip(self.groups, names, strict=True))
+        )
+
+    @property
+    def damaged(self) -> list[str]:
+        """Series that could not be read, one sentence each."""
+        return [note for place in self.places for note in place.series.damaged]
+
+    @property
+    def open_places(self) -> tuple[GroupPlace, ...]:
+        """Those that the page does not fold away."""
+        return self.places if len(self.places) <= OPEN_GROUPS else self.places[:1]
+
+    @cached_property
+    def tasks(self) -> dict[str, list[GroupPlace]]:
+        """Task → its comparisons: one algorithm on one environment, in every setting."""
+        found: dict[str, list[GroupPlace]] = {}
+        for place in self.places:
+            found.setdefault(f"{place.group.algorithm} on {place.group.environment}", []).append(place)
+        return found
+
+    @property
+    def absences(self) -> dict[str, str]:
+        """Contestant → why it could not run at all."""
+        return {
+            row.contestant: row.absent for group in self.groups for row in group.rows if row.absent is not None
+        }
+
+    def panels(
+        self, charts: Callable[[GroupPlace], Iterable[Chart]], only_recorded: bool = False
+    ) -> tuple[Panel, ...]:
+        """A panel per comparison, with those charts that have data.
+
+        A comparison without any says so, or with `only_recorded` is left out.
+        """
+        found = []
+        for place in self.places:
+            drawn = tuple(chart for chart in charts(place) if not chart.empty)
+            done = any(row.done for row in place.group.rows)
+            note = "Not recorded." if done else "No trial of this comparison is complete."
+            if drawn or not only_recorded:
+                found.append(Panel(place.id, place.group.label, drawn, note))
+        return tuple(found)
+
+
+def natural_order(group: Group) -> list[tuple[bool, float, str]]:
+    """By task, then by rising settings: numbers before words, and what has no value last."""
+    return [
+        (value is None, value, "")
+        if isinstance(value, int | float)
+        else (value is None, math.inf, str(value))
+        for value in group.axes.values()
+    ]
+
+
+def stems(labels: Iterable[str]) -> list[str]:
+    """Names of files from labels; a number is appended where two would be the same."""
+    seen: dict[str, itertools.count[int]] = {}
+    names = []
+    for label in labels:
+        stem = slug(label)[:120]
+        number = next(seen.setdefault(stem, itertools.count(1)))
+        names.append(stem if number == 1 else f"{stem}-{number}")
+    return names

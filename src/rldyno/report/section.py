@@ -1,0 +1,158 @@
+"""What a report is made of: sections, panels of charts, and charts, each of them a value."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rldyno.report.series import Band, Curve, RunValues
+from rldyno.report.theme import AltairChart, Theme
+from rldyno.text.tables import Table
+
+if TYPE_CHECKING:
+    from rldyno.report.material import Material
+
+ChartRow = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart of one panel, with its data: rows, or bands that become rows when they are drawn.
+
+    Charts with the same id differ in nothing but their data: the page holds the drawing instructions once.
+    """
+
+    id: str
+    """In file names and in the page; no other section uses it."""
+    title: str
+    caption: str
+    draw: Callable[[Theme, str], AltairChart]
+    """(theme, title) → an Altair chart of the data set `rows`, without the data."""
+    rows: Sequence[ChartRow] = ()
+    bands: Sequence[Band] = ()
+    threshold: float | None = None
+    """Drawn across the bands."""
+
+    @property
+    def empty(self) -> bool:
+        return not self.rows and not self.bands
+
+    def altair(self, theme: Theme) -> AltairChart:
+        """With its data, and with only those contestants in its legend that it holds."""
+        rows = self.all_rows
+        chart = self.draw(theme.with_only({row.get("contestant") for row in rows}), self.title)
+        return chart.properties(datasets={"rows": rows})
+
+    @property
+    def all_rows(self) -> list[dict[str, Any]]:
+        """The rows that the chart draws; script.js makes the same ones from `packed`."""
+        rows = [dict(row) for row in self.rows]
+        if self.bands and self.threshold is not None:
+            rows.append({"threshold": self.threshold})
+        for band in self.bands:
+            columns = (digits(values) for values in (band.x, band.y, band.low, band.high))
+            rows += [
+                {"contestant": band.contestant, "x": x, "y": y, "low": low, "high": high}
+                for x, y, low, high in zip(*columns, strict=True)
+            ]
+        return rows
+
+    @property
+    def packed(self) -> dict[str, Any]:
+        """The data as the page holds them: bands as columns per contestant take a third of the space."""
+        if self.rows:
+            return {"rows": self.rows}
+        bands = {
+            band.contestant: {
+                "x": digits(band.x),
+                "y": digits(band.y),
+                "low": digits(band.low),
+                "high": digits(band.high),
+            }
+            for band in self.bands
+        }
+        return {"bands": bands, "threshold": self.threshold}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Charts that stand together: of a comparison, a task, an axis of the study, the whole run."""
+
+    id: str
+    """Sections may share a panel: its charts are then told apart by their own ids."""
+    label: str
+    charts: tuple[Chart, ...]
+    note: str = ""
+    """Shown where there is no chart."""
+
+    @property
+    def figures(self) -> list[tuple[str, list[Chart]]]:
+        """(caption, the charts that stand above it)."""
+        return [
+            (caption, list(charts))
+            for caption, charts in itertools.groupby(self.charts, key=lambda chart: chart.caption)
+        ]
+
+
+def nothing(_: Material) -> tuple[()]:
+    return ()
+
+
+def no_context(_: Material) -> dict[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of the report. A module in `sections/` exports it as SECTION; nothing else names it."""
+
+    id: str
+    order: int
+    """Sections stand in the page by rising order."""
+    title: str
+    short: str = ""
+    """The title in the navigation, where it has a shorter one."""
+    charts: Callable[[Material], Iterable[Panel]] = nothing
+    tables: Callable[[Material], Iterable[Table]] = nothing
+    """Whole: `--figures` and `rldyno export --tables` write them to files."""
+    context: Callable[[Material], Mapping[str, Any]] = no_context
+    """What the template shows beside `panels` and `tables()`."""
+    shown: Callable[[Material], bool] | None = None
+    """Whether these results have the section; without it: whether they have a chart or a table of it."""
+    curves: tuple[Curve, ...] = ()
+    """Series of runs that its charts draw: all sections' are read together, once."""
+    run_values: tuple[RunValues, ...] = ()
+    """Values of runs that are computed from their series, in the same reading."""
+    template: str = ""
+    """Jinja text; where it is empty, the file `<id>.html.j2` beside the module, whose name is the id."""
+    heading: bool = True
+    """Whether the page writes the title above it."""
+    legend: bool = False
+    """Whether the buttons that show and hide contestants stay in view beside it."""
+
+
+def significant(value: float) -> float:
+    """Four digits: more than a chart can show."""
+    return float(f"{value:.4g}")
+
+
+def spread(row: Mapping[str, Any], name: str, key: str, scale: float = 1.0) -> dict[str, float]:
+    """Median and quartiles of a measure, from a row of `GroupPlace.summary`; the median as `key`."""
+    return {
+        key: significant(row[f"{name} middle"] * scale),
+        "low": significant(row[f"{name} low"] * scale),
+        "high": significant(row[f"{name} high"] * scale),
+    }
+
+
+def digits(values: Any) -> list[float]:
+    """`significant` of each value of an array."""
+    return [float(f"{value:.4g}") for value in values.tolist()]
+
+
+def slug(text: str) -> str:
+    """A name for files: letters and digits of a label, the rest as single dashes."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")

@@ -1,0 +1,86 @@
+"""Advice: which contestant to use for each task, how sure that is, and where the choice changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rldyno.answers import advice, advice_words
+from rldyno.answers.groups import Group
+from rldyno.report.material import Material
+from rldyno.report.section import Section
+from rldyno.text.numbers import factor
+
+# Settings of a task whose advice is written out; `rldyno advise` has the others.
+SETTINGS_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class TaskAdvice:
+    """Names in its sentences stand in backticks."""
+
+    task: str
+    picks: tuple[str, ...]
+    changes: tuple[str, ...]
+    """Where another choice becomes better."""
+    refusals: tuple[str, ...]
+    more: int
+    """Settings that are left out."""
+
+
+def context(material: Material) -> dict[str, Any]:
+    return {"advice": task_advice(material)}
+
+
+def task_advice(material: Material) -> list[TaskAdvice]:
+    results = material.results
+    return [
+        advised(results.directory, advice.advise_task(results, task, [place.group for place in places]))
+        for task, places in material.tasks.items()
+    ]
+
+
+def advised(directory: Path, found: advice.Advice) -> TaskAdvice:
+    alike = same_everywhere(found)
+    picks = [
+        prefix(pick.group)
+        + f"{advice_words.pick_words(pick, found.goal)} {advice_words.confidence_words(pick, directory)}"
+        for pick in (() if alike else found.picks[:SETTINGS_SHOWN])
+    ]
+    lengths = [
+        prefix(pick.group) + advice_words.length_words(pick, by_length)
+        for pick, by_length in found.lengths[:SETTINGS_SHOWN]
+    ]
+    refusals = dict.fromkeys(f"No advice: {item.why}. Run instead: {item.instead}" for item in found.refusals)
+    return TaskAdvice(
+        task=found.task,
+        picks=(alike,) if alike else tuple(picks),
+        changes=(*(flip.words for flip in found.flips if flip.flips or not alike), *lengths),
+        refusals=tuple(refusals)[:SETTINGS_SHOWN],
+        more=0 if alike else max(0, len(found.picks) - SETTINGS_SHOWN),
+    )
+
+
+def same_everywhere(found: advice.Advice) -> str | None:
+    """One sentence where all settings, more than two of them, have one answer that is equally sure."""
+    picks = found.picks
+    if len(picks) < 3 or len({(pick.contestant, pick.confidence) for pick in picks}) > 1:
+        return None
+    ratios = [pick.ratio.point for pick in picks if pick.ratio is not None]
+    if len(ratios) < len(picks):
+        return None
+    runners_up = " or ".join(f"`{name}`" for name in sorted({pick.runner_up.contestant for pick in picks}))
+    lead = " to ".join(dict.fromkeys(factor(ratio) for ratio in (min(ratios), max(ratios))))
+    does, by = advice_words.does(picks[0].metric), advice_words.by(picks[0].metric)
+    return (
+        f"Take `{picks[0].contestant}` in all {len(picks)} settings: it {does}, {lead} {by} {runners_up}. "
+        f"Confidence: {picks[0].confidence}."
+    )
+
+
+def prefix(group: Group) -> str:
+    return f"{group.setting}: " if group.setting else ""
+
+
+SECTION = Section(id="advice", order=30, title="Advice", context=context, shown=lambda _: True)

@@ -1,0 +1,153 @@
+"""The answer: one sentence, one chart over all comparisons, then each of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from rldyno.answers.groups import THRESHOLD, Group
+from rldyno.answers.sentence import headline, sentence
+from rldyno.columns import Column
+from rldyno.report.charts import data, draw_intervals, plain_axis, ratio_axis, rows_axis
+from rldyno.report.libraries import alt
+from rldyno.report.material import OPEN_GROUPS, Material
+from rldyno.report.section import Chart, Panel, Section, significant
+from rldyno.report.theme import AltairChart, Theme, colour, finished, shape, visible
+from rldyno.text.numbers import factor, interval, number
+
+INTERVALS = "Points are estimates over seeds, lines their 95 % intervals. Hollow points are shown but not ranked."
+
+
+def charts(material: Material) -> list[Panel]:
+    """A chart per comparison; one over all of them where there are several."""
+    found = list(material.panels(lambda place: [answer_chart(place.group)]))
+    rows = overview_rows(material.groups) if len(material.groups) > 1 else []
+    if rows:
+        measured = "the time to the threshold" if material.groups[0].primary is THRESHOLD else "speed"
+        caption = (
+            f"Each tick is a comparison, each point the geometric mean of its ticks: how many times worse than "
+            f"the best of the comparison, by {measured}."
+        )
+        chart = Chart("overview", "All comparisons in one picture", caption, draw_overview, rows)
+        found.append(Panel("run", "All trials", (chart,)))
+    return found
+
+
+def context(material: Material) -> dict[str, Any]:
+    results = material.results
+    return {
+        "headline": headline(material.groups),
+        "sentences": [sentence(group) for group in material.groups],
+        "pending": results.pending,
+        "ended": len(results.ended),
+        "trials": len(results.trials),
+        "caption": INTERVALS,
+        "open_groups": OPEN_GROUPS,
+    }
+
+
+def answer_chart(group: Group) -> Chart:
+    metric = group.primary
+    draw = partial(draw_answer, x_title=f"{metric.title.lower()}, {metric.unit}")
+    return Chart(f"answer-{metric.key}", metric.title, INTERVALS, draw, answer_rows(group, metric))
+
+
+def answer_rows(group: Group, metric: Column) -> list[dict[str, Any]]:
+    """What can be drawn of the metric that the comparison is ranked by."""
+    rows = []
+    for order, row in enumerate(group.rows):
+        figure = row.figures.get(metric.name)
+        if figure is None or math.isinf(figure.estimate.point):
+            continue
+        estimate = figure.estimate
+        bounded = estimate.high is not None and math.isfinite(estimate.high)
+        words = [f"{number(estimate.point * metric.scale)} {metric.unit}", interval(estimate, metric.scale)]
+        low, high = (
+            significant(end * metric.scale) if bounded and end is not None else None
+            for end in (estimate.low, estimate.high)
+        )
+        rows.append(
+            {
+                "contestant": row.contestant,
+                "order": order,
+                "ranked": row.unranked is None,
+                "value": significant(estimate.point * metric.scale),
+                "low": low,
+                "high": high,
+                "text": " ".join(filter(None, words)),
+            }
+        )
+    return rows
+
+
+def overview_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
+    """Every ranked contestant of every comparison against its best, and their geometric mean."""
+    ratios: dict[str, list[tuple[str, float]]] = {}
+    for group in groups:
+        for row in group.ranked:
+            figure = row.figures.get(group.primary.name)
+            if figure is not None and figure.ratio is not None:
+                ratios.setdefault(row.contestant, []).append((group.label, figure.ratio.point))
+    means = {
+        name: math.exp(np.mean([math.log(ratio) for _, ratio in found])) for name, found in ratios.items()
+    }
+    rows: list[dict[str, Any]] = []
+    for order, name in enumerate(sorted(ratios, key=lambda name: (-len(ratios[name]), means[name]))):
+        found = ratios[name]
+        missing = f", in {len(found)} of {len(groups)}" if len(found) < len(groups) else ""
+        base = {"contestant": name, "order": order}
+        mean = {"comparison": None, "value": significant(means[name]), "text": f"{factor(means[name])}{missing}"}
+        rows.append(base | mean)
+        rows += [
+            base | {"comparison": label, "value": significant(ratio), "text": factor(ratio)}
+            for label, ratio in found
+        ]
+    return rows
+
+
+def draw_answer(theme: Theme, title: str, x_title: str) -> AltairChart:
+    axis, scale = plain_axis(tick_count=6), alt.Scale(zero=True)
+    return draw_intervals(theme, title, x_title, axis, scale, "datum.ranked", legend=True)
+
+
+def draw_overview(theme: Theme, title: str) -> AltairChart:
+    """The whole study in one chart: every comparison a tick, their geometric mean a point."""
+    base = visible(data())
+    y = rows_axis(theme, "contestant:N")
+    x = alt.X(
+        "value:Q",
+        title="times worse than the best of its comparison",
+        scale=alt.Scale(type="log", domainMin=1, nice=False),
+        axis=ratio_axis(),
+    )
+    each = (
+        base.transform_filter("isValid(datum.comparison)")
+        .mark_tick(thickness=2, size=13, opacity=0.5)
+        .encode(
+            x=x,
+            y=y,
+            color=colour(theme, legend=False),
+            tooltip=[
+                alt.Tooltip("contestant:N"),
+                alt.Tooltip("comparison:N"),
+                alt.Tooltip("text:N", title="times worse than the best"),
+            ],
+        )
+    )
+    mean = base.transform_filter("!isValid(datum.comparison)")
+    point = mean.mark_point(size=110, filled=True, opacity=1).encode(
+        x=x, y=y, color=colour(theme, legend=False), shape=shape(theme)
+    )
+    label = mean.mark_text(align="left", dx=6, dy=-13, fontSize=11, color=theme.muted).encode(
+        x=x, y=y, text="text:N"
+    )
+    return finished(alt.layer(each, point, label), theme, title, height=alt.Step(34))
+
+
+SECTION = Section(
+    id="answer", order=10, title="Answer", charts=charts, context=context, shown=lambda _: True, heading=False
+)

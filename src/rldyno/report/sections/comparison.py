@@ -1,0 +1,115 @@
+"""A table per comparison that readers sort and filter."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from rldyno.answers.groups import CERTIFICATE_WORDS, Group, Row
+from rldyno.columns import Column
+from rldyno.report.material import Material
+from rldyno.report.section import Section
+from rldyno.results.load import Results
+from rldyno.text.numbers import factor, number, span
+from rldyno.text.tables import Table
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One number of the table; `sort` orders its column."""
+
+    text: str
+    sort: float
+    span: str | None = None
+    ratio: str | None = None
+    note: str | None = None
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class EntryRow:
+    row: Row
+    certificate_words: str
+    entries: tuple[Entry, ...]
+
+
+def context(material: Material) -> dict[str, Any]:
+    groups = material.groups
+    return {
+        "groups": [(group, entry_rows(material.results, group)) for group in groups],
+        "algorithms": sorted({group.algorithm for group in groups}),
+        "environments": sorted({group.environment for group in groups}),
+        "absences": material.absences,
+    }
+
+
+def entry_rows(results: Results, group: Group) -> list[EntryRow]:
+    return [
+        EntryRow(
+            row,
+            CERTIFICATE_WORDS[row.certificate],
+            tuple(entry(results, group, row, metric) for metric in group.metrics),
+        )
+        for row in group.rows
+        if row.absent is None
+    ]
+
+
+def entry(results: Results, group: Group, row: Row, metric: Column) -> Entry:
+    figure = row.figures.get(metric.name)
+    if figure is None:
+        return Entry("–", math.inf, note=results.why_empty(metric.name, group.runs[row.contestant].trials))
+    point = figure.estimate.point * metric.scale
+    if math.isinf(point):
+        return Entry("not reached", 1e300, note=(figure.note or "").removeprefix("not reached "))
+    ratio = figure.ratio
+    return Entry(
+        text=number(point),
+        sort=point,
+        span=span(figure.estimate, metric.scale),
+        ratio="best" if figure.best else factor(ratio.point) if ratio else None,
+        note=figure.note,
+        best=figure.best,
+    )
+
+
+def tables(material: Material) -> list[Table]:
+    return [comparison_table(place.group, f"{place.stem}--comparison") for place in material.places]
+
+
+def comparison_table(group: Group, name: str) -> Table:
+    columns = [f"{metric.title}, {metric.unit}" for metric in group.metrics]
+    return Table(
+        name=name,
+        title=group.label,
+        columns=("Contestant", *columns, "Seeds", "Certificate"),
+        rows=tuple(
+            (
+                row.contestant,
+                *(number_words(row, metric) for metric in group.metrics),
+                str(row.done),
+                CERTIFICATE_WORDS[row.certificate],
+            )
+            for row in group.rows
+            if row.absent is None
+        ),
+    )
+
+
+def number_words(row: Row, metric: Column) -> str:
+    """`6.31 (5.02–7.51), 1.4×`; `∞` is never reached."""
+    figure = row.figures.get(metric.name)
+    if figure is None:
+        return "–"
+    bounds = span(figure.estimate, metric.scale)
+    ratio = "best" if figure.best else factor(figure.ratio.point) if figure.ratio else None
+    first = " ".join(
+        filter(None, [number(figure.estimate.point * metric.scale), f"({bounds})" if bounds else None])
+    )
+    return ", ".join(filter(None, [first, ratio, figure.note]))
+
+
+SECTION = Section(
+    id="comparison", order=20, title="Comparison", tables=tables, context=context, shown=lambda _: True
+)

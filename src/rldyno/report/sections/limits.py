@@ -1,0 +1,129 @@
+"""How far each contestant is from what the machine could do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rldyno.answers.groups import Group
+from rldyno.answers.limits import Distance
+from rldyno.limits.disturbance import warnings
+from rldyno.report.charts import draw_intervals, ratio_axis
+from rldyno.report.libraries import alt
+from rldyno.report.material import Material
+from rldyno.report.section import Chart, Section, significant
+from rldyno.report.theme import AltairChart, Theme
+from rldyno.results.load import Results
+from rldyno.text.numbers import factor, number, span
+from rldyno.text.tables import Table
+
+BOUND_WORDS = {"arithmetic": "arithmetic", "memory": "memory traffic", "transfer": "copies to the device"}
+CAPTION = "Interquartile means over seeds with 95 % intervals, on a logarithmic axis; 1 is the limit."
+COLUMNS = (
+    "Contestant",
+    "Comparison",
+    "Update, µs",
+    "Floor, µs",
+    "Bound by",
+    "Times the floor",
+    "Speed, % of the environments alone",
+)
+
+
+def by_group(material: Material) -> dict[str, list[Distance]]:
+    """Label of the group → its contestants, nearest to the limit first; empty where no limits are known."""
+    found: dict[str, list[Distance]] = {}
+    labels = {key_of(group.axes): group.label for group in material.groups}
+    for distance in material.analysis.distances:
+        found.setdefault(labels[key_of(distance.axes)], []).append(distance)
+    return found
+
+
+def key_of(axes: Mapping[str, object]) -> tuple[object, ...]:
+    return tuple(axes.items())
+
+
+def charts(material: Material) -> Any:
+    found = by_group(material)
+    return material.panels(
+        lambda place: [
+            Chart(
+                "distance",
+                "Distance from the limit",
+                CAPTION,
+                draw_distance,
+                distance_rows(found.get(place.group.label, ())),
+            )
+        ],
+        only_recorded=True,
+    )
+
+
+def distance_rows(found: Sequence[Distance]) -> list[dict[str, Any]]:
+    return [
+        {
+            "contestant": one.contestant,
+            "order": order,
+            "value": significant(one.multiple.point),
+            "low": None if one.multiple.low is None else significant(one.multiple.low),
+            "high": None if one.multiple.high is None else significant(one.multiple.high),
+            "text": f"{factor(one.multiple.point)}, bound by {BOUND_WORDS.get(one.bound, one.bound)}",
+        }
+        for order, one in enumerate(found)
+    ]
+
+
+def draw_distance(theme: Theme, title: str) -> AltairChart:
+    """An update as a multiple of the least time that the machine allows for it, with its 95 % interval."""
+    scale = alt.Scale(type="log", domainMin=1)
+    return draw_intervals(theme, title, "one update, times its floor", ratio_axis(), scale, "true", legend=False)
+
+
+def tables(material: Material) -> list[Table]:
+    """None where the machine's limits were not measured."""
+    found = by_group(material)
+    rows = tuple(
+        (one.contestant, group.label, *distance_cells(one), share_of_environment(group, one.contestant))
+        for group in material.groups
+        for one in found.get(group.label, ())
+    )
+    return [Table("limits", "Distance from the limit of the machine", COLUMNS, rows)] if rows else []
+
+
+def distance_cells(one: Distance) -> tuple[str, ...]:
+    bounds = span(one.multiple)
+    return (
+        number(one.update_us.point),
+        number(one.floor_us),
+        BOUND_WORDS.get(one.bound, one.bound),
+        f"{number(one.multiple.point)}×" + (f" ({bounds})" if bounds else ""),
+    )
+
+
+def share_of_environment(group: Group, contestant: str) -> str:
+    """No contestant can step faster than its environments do without an agent."""
+    runs = group.runs[contestant]
+    speed, alone = runs.middle("steps_per_s"), runs.middle("environment_alone_steps_per_s")
+    return "–" if speed is None or not alone else number(100 * speed / alone)
+
+
+def low_limits(results: Results) -> list[str]:
+    """Which limits were measured on a busy machine, and what to do about it."""
+    limits = results.manifest.get("limits") or {}
+    lines = warnings(limits.get("devices") or (), limits.get("environments") or ())
+    return [
+        f"{line[0].upper()}{line[1:]}. To measure it again, use rldyno run with this study while the machine is idle"
+        for line in lines
+    ]
+
+
+SECTION = Section(
+    id="limits",
+    order=120,
+    title="Distance from the limit",
+    short="Limits",
+    charts=charts,
+    tables=tables,
+    context=lambda material: {"low_limits": low_limits(material.results)},
+    legend=True,
+)

@@ -1,0 +1,183 @@
+"""How closely contestants compute what the reference computes, and where their actions first differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rldyno.answers import divergence
+from rldyno.answers.divergence import Divergence
+from rldyno.answers.groups import CERTIFICATE_WORDS, Group
+from rldyno.records.files import Json
+from rldyno.report.material import Material
+from rldyno.report.section import Section, slug
+from rldyno.results.load import Certificate, Results, judged
+from rldyno.text.tables import Table
+from rldyno_rig.algorithms import title_of
+
+REFERENCE = "numpy:eager"
+GROUPS_TRACED = 50
+
+
+@dataclass(frozen=True)
+class RungError:
+    name: str
+    error: float
+    tolerance: float | None
+    passed: bool
+
+
+@dataclass(frozen=True)
+class RungRow:
+    contestant: str
+    state: str
+    words: str
+    detail: str | None
+    rungs: dict[str, RungError]
+
+
+@dataclass(frozen=True)
+class RungTable:
+    """Contestants × rungs of one algorithm, network, device and floating-point type."""
+
+    label: str
+    rungs: tuple[str, ...]
+    rows: tuple[RungRow, ...]
+
+
+@dataclass(frozen=True)
+class ProofSummary:
+    """Contestants × algorithms: the worst error of all rungs that have a limit."""
+
+    columns: tuple[str, ...]
+    rows: dict[str, dict[str, tuple[str, str]]]
+    """Contestant → column → (state of the certificate, `3e-15 / 2e-07`: float64 / float32)."""
+
+
+def rung_tables(results: Results) -> list[RungTable]:
+    """Certificates as tables; the worst error where a contestant has several."""
+    tables: dict[tuple[str, str, str, str], dict[str, RungRow]] = {}
+    for certificate in results.certificates:
+        # A proof that ended before its first rung has a row all the same.
+        for dtype in dict.fromkeys(rung.get("dtype", "") for rung in certificate.rungs) or ("float64",):
+            key = (certificate.algorithm, certificate.network, certificate.device, dtype)
+            row = rung_row(certificate, results.facts.get(certificate.contestant), dtype)
+            tables.setdefault(key, {})[certificate.contestant] = row
+    return [
+        RungTable(
+            label=f"{title_of(algorithm)}, {network}, {device}, {dtype}",
+            rungs=tuple(dict.fromkeys(name for row in rows.values() for name in row.rungs)),
+            rows=tuple(sorted(rows.values(), key=lambda row: row.contestant)),
+        )
+        for (algorithm, network, device, dtype), rows in sorted(tables.items())
+    ]
+
+
+def proof_summary(results: Results) -> ProofSummary:
+    rows: dict[str, dict[str, tuple[str, str]]] = {}
+    for certificate in sorted(results.certificates, key=lambda item: item.key):
+        name = title_of(certificate.algorithm)
+        state, _ = judged(certificate, results.facts.get(certificate.contestant))
+        errors = [worst_error(certificate, dtype) for dtype in ("float64", "float32")]
+        words = " / ".join(
+            "–" if error is None else "0" if error == 0 else f"{error:.0e}" for error in errors
+        )
+        column = f"{name}, {certificate.network}, {certificate.device}"
+        rows.setdefault(certificate.contestant, {})[column] = (state, words)
+    columns = dict.fromkeys(column for cells in rows.values() for column in cells)
+    return ProofSummary(tuple(sorted(columns)), rows)
+
+
+def worst_error(certificate: Certificate, dtype: str) -> float | None:
+    errors = [
+        rung["error"]
+        for rung in certificate.rungs
+        if rung.get("dtype") == dtype and rung.get("tolerance") is not None and rung.get("error") is not None
+    ]
+    return max(errors, default=None)
+
+
+def rung_row(certificate: Certificate, facts: Json | None, dtype: str) -> RungRow:
+    state, detail = judged(certificate, facts)
+    worst: dict[str, RungError] = {}
+    for rung in certificate.rungs:
+        if rung.get("dtype") != dtype:
+            continue
+        made = RungError(
+            rung.get("rung", "?"), rung.get("error") or 0.0, rung.get("tolerance"), bool(rung.get("passed"))
+        )
+        if made.name not in worst or made.error > worst[made.name].error:
+            worst[made.name] = made
+    return RungRow(certificate.contestant, state, CERTIFICATE_WORDS[state], detail, worst)
+
+
+def divergences(results: Results, groups: Sequence[Group]) -> list[tuple[str, Divergence]]:
+    """(comparison, where a contestant's actions first differ from the reference's), for the first groups.
+
+    A big study repeats the same few.
+    """
+    return [
+        (group.label, found)
+        for group in groups[:GROUPS_TRACED]
+        if (reference := reference_of(group)) is not None
+        for found in divergence.divergences(results, group.trials, reference)
+    ]
+
+
+def reference_of(group: Group) -> str | None:
+    ran = [row.contestant for row in group.rows if row.done]
+    return REFERENCE if REFERENCE in ran else next(iter(ran), None)
+
+
+def unproven(results: Results, groups: Sequence[Group]) -> list[str]:
+    """Contestants that ran without any certificate."""
+    ran = dict.fromkeys(row.contestant for group in groups for row in group.rows if row.done)
+    known = {certificate.contestant for certificate in results.certificates}
+    return [contestant for contestant in ran if contestant not in known]
+
+
+def context(material: Material) -> dict[str, Any]:
+    results, groups = material.results, material.groups
+    return {
+        "summary": proof_summary(results),
+        "rungs": rung_tables(results),
+        "unproven": unproven(results, groups),
+        "divergences": divergences(results, groups),
+    }
+
+
+def tables(material: Material) -> list[Table]:
+    found = [
+        Table(
+            name=f"proof--{slug(item.label)}",
+            title=f"Worst relative error per rung: {item.label}",
+            columns=("Contestant", "Certificate", *item.rungs),
+            rows=tuple(
+                (
+                    row.contestant,
+                    row.words,
+                    *(f"{row.rungs[rung].error:.1e}" if rung in row.rungs else "–" for rung in item.rungs),
+                )
+                for row in item.rows
+            ),
+        )
+        for item in rung_tables(material.results)
+    ]
+    differing = divergences(material.results, material.groups)
+    if not differing:
+        return found
+    rows = tuple((label, item.contestant, item.words.replace("`", "")) for label, item in differing)
+    title = "First action that differs, with the same seed"
+    return [*found, Table("divergence", title, ("Comparison", "Contestant", "Finding"), rows)]
+
+
+SECTION = Section(
+    id="proof",
+    order=140,
+    title="Proof of equal computation",
+    short="Proof",
+    tables=tables,
+    context=context,
+    shown=lambda _: True,
+)

@@ -1,0 +1,171 @@
+"""Whole runs as liu2022 draws them: integrals and values per step, against the axes that a study varies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from rldyno.answers.groups import axis_words
+from rldyno.report.charts import draw_against_axis
+from rldyno.report.material import GroupPlace, Material
+from rldyno.report.section import Chart, Panel, Section, slug, spread
+from rldyno.report.series import Run, RunValues
+from rldyno.results.columns import INTEGRALS, column
+from rldyno.results.integrals import integrals, missing
+from rldyno.text.numbers import number
+from rldyno.text.tables import Table
+
+NAMES = tuple(item.name for item in INTEGRALS)
+# liu2022's, then the one that people ask for next.
+MEASURES = {name: pl.col(name) for name in (*NAMES, "steps_per_s")}
+AXIS_TITLES = {"cores": "CPU cores", "workers": "workers"}
+SHORT_TITLES = {
+    "return_integral": "Return",
+    "cpu_integral": "CPU, % · s",
+    "memory_integral": "Memory, % · s",
+    "cpu_per_step": "CPU, % · s / step",
+    "memory_per_step": "Memory, % · s / step",
+}
+
+
+def integrals_of(run: Run) -> dict[str, float | None]:
+    percent = run.samples["machine_cpu_percent"], run.samples["machine_memory_percent"]
+    time_s = run.samples["time_ns"] / 1e9
+    return dict(integrals(run.episodes["return"], time_s, *percent, run.wall_s, run.steps))
+
+
+RUN_VALUES = RunValues(
+    NAMES,
+    integrals_of,
+    episodes=("return",),
+    samples=("time_ns", "machine_cpu_percent", "machine_memory_percent"),
+)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Comparisons that differ in one axis only."""
+
+    axis: str
+    label: str
+    members: tuple[GroupPlace, ...]
+    """By rising value of the axis."""
+
+    @property
+    def axis_title(self) -> str:
+        if self.axis == "workers" and self.members[0].group.axes["device"] != "cpu":
+            return "GPUs, one per worker"
+        return AXIS_TITLES.get(self.axis, self.axis.removeprefix("hyper."))
+
+
+def charts(material: Material) -> list[Panel]:
+    summaries = {place.id: place.summary(MEASURES) for place in material.places}
+    found = []
+    for index, family in enumerate(families(material.places)):
+        drawn = tuple(family_charts(family, summaries))
+        if drawn:
+            label = f"{family.label}: against {family.axis_title}"
+            found.append(Panel(f"axis-{index}", label, drawn))
+    return found
+
+
+def family_charts(family: Family, summaries: dict[str, pl.DataFrame]) -> Iterator[Chart]:
+    """A measure of every contestant at every value of the axis."""
+    for name in MEASURES:
+        shown = column(name)
+        rows = [
+            {
+                "contestant": row["contestant"],
+                "x": place.group.axes[family.axis],
+                **spread(row, name, "y", shown.scale),
+            }
+            for place in family.members
+            for row in summaries[place.id].iter_rows(named=True)
+            if row[f"{name} middle"] is not None
+        ]
+        if rows:
+            chart_id = f"{slug(family.axis_title)}-{slug(name)}"
+            draw = partial(draw_against_axis, x_title=family.axis_title, y_title=shown.unit)
+            caption = "Medians over seeds; bars lie between the quartiles."
+            yield Chart(chart_id, shown.heading, caption, draw, rows)
+
+
+def families(places: Sequence[GroupPlace]) -> list[Family]:
+    """One per numeric axis that varies and setting of all the others."""
+    if not places:
+        return []
+    first = places[0].group.axes
+    varying = [name for name in first if len({repr(place.group.axes[name]) for place in places}) > 1]
+    found = []
+    for axis in ("cores", "workers", *(name for name in first if name.startswith("hyper."))):
+        alike: dict[tuple[Any, ...], list[GroupPlace]] = {}
+        for place in places:
+            axes = place.group.axes
+            if isinstance(axes[axis], int | float):
+                rest = tuple(value for name, value in axes.items() if name != axis)
+                alike.setdefault(rest, []).append(place)
+        for members in alike.values():
+            if len(members) > 1:
+                ordered = sorted(members, key=lambda place: place.group.axes[axis])
+                found.append(Family(axis, family_label(members[0], axis, varying), tuple(ordered)))
+    return found
+
+
+def family_label(place: GroupPlace, axis: str, varying: Sequence[str]) -> str:
+    group = place.group
+    others = [name for name in varying if name not in ("algorithm", "environment", axis)]
+    words = [axis_words(name, group.axes[name]) for name in others if group.axes[name] is not None]
+    return ", ".join([f"{group.algorithm} on {group.environment}", *words])
+
+
+def tables(material: Material) -> list[Table]:
+    """Medians over seeds, by contestant and comparison: a study need not vary an axis to have them."""
+    rows: list[tuple[str, ...]] = []
+    for place in material.places:
+        done = place.group.trials.join(place.series.values.select("trial", *NAMES), on="trial", how="inner")
+        for row in place.group.rows:
+            runs = done.filter(pl.col("contestant") == row.contestant)
+            if len(runs):
+                values = [median(runs[name]) for name in NAMES]
+                steps = median(runs["steps"], places=0)
+                rows.append((row.contestant, place.group.label, steps, *values, why_missing(runs)))
+    if not rows:
+        return []
+    columns = ("Contestant", "Comparison", "Steps", *(SHORT_TITLES[name] for name in NAMES))
+    if any(why for *_, why in rows):
+        columns = (*columns, "Why a value is missing")
+    else:
+        rows = [row[:-1] for row in rows]
+    return [Table("integrals-of-runs", "Integrals over runs and values per step", columns, tuple(rows))]
+
+
+def median(values: pl.Series, places: int | None = None) -> str:
+    middle = values.cast(pl.Float64).median()
+    return number(middle, places) if isinstance(middle, float) else "–"
+
+
+def why_missing(runs: pl.DataFrame) -> str:
+    """The most frequent reason, and how many runs miss values."""
+    found = (missing(row, row["wall_s"], row["steps"]).values() for row in runs.iter_rows(named=True))
+    reasons = ["; ".join(dict.fromkeys(several)) for several in found if several]
+    if not reasons:
+        return ""
+    share = f" ({len(reasons)} of {len(runs)} runs)" if len(reasons) < len(runs) else ""
+    return Counter(reasons).most_common(1)[0][0] + share
+
+
+SECTION = Section(
+    id="scaling",
+    order=80,
+    title="Integrals and scaling",
+    short="Scaling",
+    charts=charts,
+    tables=tables,
+    run_values=(RUN_VALUES,),
+    legend=True,
+)

@@ -1,0 +1,91 @@
+"""How many seeds a study with adaptive seeds used, and why it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rldyno.answers.duels import OPEN, rule_of
+from rldyno.answers.looks import ENDINGS, counted, latest, state_words
+from rldyno.report.material import Material
+from rldyno.report.section import Section
+from rldyno.results.load import Results
+from rldyno.text.tables import Table
+
+UNTIL = {
+    "resolved": "every two neighbours in the ranking were shown to be different or equal",
+    "winner": "every contestant was shown to be different from the first or equal to it",
+}
+
+
+def tables(material: Material) -> list[Table]:
+    """None for a study with a fixed number of seeds, or before the first interim check."""
+    manifest = material.results.manifest
+    rule = rule_of(manifest)
+    last = latest(manifest)
+    if rule is None or not last:
+        return []
+    decisions = tuple(
+        (
+            f"{duel['first']} / {duel['second']}",
+            label,
+            str(duel["seeds"]),
+            "–" if duel["ratio"] is None else f"{duel['ratio']:.2f}×",
+            bounds(duel),
+            f"{duel['chance']:.2g}",
+            state_words(duel, rule.within),
+        )
+        for label, group in last.items()
+        for duel in group["duels"]
+    )
+    columns = ("Comparison", "Task", "Seeds", "Times worse", "95 % interval", "Chance", "Decision")
+    checks = tuple(
+        (
+            str(index),
+            str(check["at"]),
+            str(sum(len(group["duels"]) for group in check["groups"])),
+            str(sum(duel["state"] == OPEN for group in check["groups"] for duel in group["duels"])),
+            str(check["added"]),
+        )
+        for index, check in enumerate(manifest["adaptive"]["looks"], 1)
+    )
+    return [
+        Table("seeds", "The comparisons that decide the ranking", columns, decisions),
+        Table("interim-checks", "Interim checks", ("Check", "At", "Comparisons", "Open", "Trials added"), checks),
+    ]
+
+
+def rule_words(results: Results) -> str | None:
+    """The rule in two sentences, and what ended it; None for a fixed number of seeds."""
+    rule = rule_of(results.manifest)
+    if rule is None:
+        return None
+    ended = results.manifest["adaptive"].get("ended")
+    rest = f"It ended because {ENDINGS[ended]}." if ended else "It has not ended."
+    left_out = {
+        name: why
+        for group in latest(results.manifest).values()
+        for name, why in group.get("left_out", {}).items()
+    }
+    left = "".join(f" Not compared: `{name}` ({why})." for name, why in left_out.items())
+    return (
+        f"Every contestant ran {counted(rule.min, 'seed')}. Contestants of open comparisons then ran more seeds, "
+        f"one at a time and at most {rule.max}, until {UNTIL[rule.until]} (a ratio below "
+        f"{1 + rule.within:g} counts as equal). {rest}{left}"
+    )
+
+
+def bounds(duel: Mapping[str, Any]) -> str:
+    low = "0" if duel["low"] is None else f"{duel['low']:.2f}"
+    return f"{low}–{'∞' if duel['high'] is None else format(duel['high'], '.2f')}"
+
+
+SECTION = Section(
+    id="seeds",
+    order=40,
+    title="How many seeds, and why it stopped",
+    short="Seeds",
+    tables=tables,
+    context=lambda material: {"rule": rule_words(material.results)},
+    shown=lambda material: rule_of(material.results.manifest) is not None,
+)
