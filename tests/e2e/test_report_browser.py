@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, Request, sync_playwright
 
-from rldyno.report import write_report
+from report_parts import report_of
 from synthetic import COMPILE, TORCH, ZOO, Shape, write_results
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -155,7 +155,7 @@ def test_every_section_is_there_and_linked(opened: Opened) -> None:
     assert names == [name for name in order if name in names]
     for name in names:
         assert page.locator(f"section{name}").count() == 1
-    found = page.locator("#crimes li.found strong").all_inner_texts()
+    found = page.locator("#pitfalls li.found strong").all_inner_texts()
     assert "Too few seeds" in found
     assert "Uncertified contestants" in found
 
@@ -169,7 +169,7 @@ def test_a_report_of_gpu_runs(browser: Browser, tmp_path: Path) -> None:
         sample_hz=2,
         limits=True,
     )
-    opened = Opened(browser, write_report(write_results(tmp_path / "r", shape)))
+    opened = Opened(browser, report_of(write_results(tmp_path / "r", shape)))
     assert opened.complaints == []
     power = opened.page.locator("#gpu .chart[data-chart=power] svg")
     assert power.count() == 1

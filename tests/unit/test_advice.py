@@ -35,7 +35,7 @@ from rldyno.answers.flips import axis_flips
 from rldyno.answers.runs import Runs
 from rldyno.cli import app
 from rldyno.errors import Problem
-from rldyno.report.turns import length
+from rldyno.report.sections.startup import length
 from rldyno.results.columns import column, goals
 from synthetic import COMPILE, NUMPY, TORCH, Contestant, Shape, write_results
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rldyno.answers.table import compare
+from rldyno.answers.analysis import Analysis
 from rldyno.cli import app
 from rldyno.errors import Problem
-from rldyno.report.content import group_definitions
-from rldyno.report.figures import write_figures
-from rldyno.report.measures import AGAINST_AXIS
-from rldyno.report.parity import divergences, parity_summary, parity_tables
-from rldyno.results.load import load_results
+from rldyno.report.figures import charts_of, write_figures
+from rldyno.report.sections import all_sections
+from rldyno.report.sections.proof import divergences, proof_summary, rung_tables
+from rldyno.report.sections.scaling import MEASURES
+from rldyno.report.sections.utilisation import BARS
 from rldyno.text.tables import Table, comma_separated, latex, markdown
 from synthetic import NUMPY, TORCH, Contestant, Shape, write_results
 
@@ -42,13 +42,18 @@ def test_csv_table() -> None:
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_results(tmp_path_factory.mktemp("figures") / "r", SMALL)
 
 
-def test_every_chart_and_table_in_every_format_it_has(results: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def analysis(directory: Path) -> Analysis:
+    return Analysis.load(directory)
+
+
+def test_every_chart_and_table_in_every_format_it_has(analysis: Analysis, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    index, *files = write_figures(results, out, ["svg", "csv", "md", "tex"])
+    index, *files = write_figures(analysis, out, ["svg", "csv", "md", "tex"])
     assert sorted(path.name for path in out.iterdir()) == sorted(path.name for path in (index, *files))
     stem = "dqn-on-cartpole-v1"
     for chart in ("learning-steps", "cpu", "break-even", "training-time"):
@@ -58,19 +63,28 @@ def test_every_chart_and_table_in_every_format_it_has(results: Path, tmp_path: P
     assert rows[0]["threshold"] == "475.0"
     for suffix in ("csv", "md", "tex"):
         assert "torch:eager" in (out / f"{stem}--comparison.{suffix}").read_text()
-        assert (out / f"crimes.{suffix}").exists()
+        assert (out / f"pitfalls.{suffix}").exists()
     assert all(path.name in index.read_text() for path in files)
 
 
-def test_pictures_of_both_other_kinds(results: Path, tmp_path: Path) -> None:
-    files = write_figures(results, tmp_path, ["png", "pdf"])
+def test_pictures_of_both_other_kinds(analysis: Analysis, tmp_path: Path) -> None:
+    files = write_figures(analysis, tmp_path, ["png", "pdf"])
     heads = {path.suffix: path.read_bytes()[:4] for path in files}
     assert heads[".png"] == b"\x89PNG"
     assert heads[".pdf"] == b"%PDF"
 
 
-def test_the_command_writes_figures(results: Path, tmp_path: Path) -> None:
-    arguments = ["report", str(results), "--figures", str(tmp_path), "--format", "csv, md"]
+def test_charts_are_altair_objects_with_their_data(analysis: Analysis) -> None:
+    import altair as alt
+
+    charts = charts_of(analysis)
+    assert all(isinstance(chart, alt.TopLevelMixin) for chart in charts.values())
+    spec = charts["dqn-on-cartpole-v1--cpu"].to_dict()
+    assert {row["contestant"] for row in spec["datasets"]["rows"]} == {"numpy:eager", "torch:eager"}
+
+
+def test_the_command_writes_figures(directory: Path, tmp_path: Path) -> None:
+    arguments = ["report", str(directory), "--figures", str(tmp_path), "--format", "csv, md"]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0
     assert done.output.startswith(f"{tmp_path}/index.md: ")
@@ -82,8 +96,10 @@ def test_every_chart_that_the_documentation_names_exists() -> None:
     table = text[text.index("| figure | what it shows |") : text.index("## Files of their own")]
     rows = [line.split("|") for line in table.splitlines() if re.match(r"\| (liu2022|seong2024) ", line)]
     named = {name for row in rows for name in re.findall(r"`([a-z-]+)`", row[4])}
-    scaled = {f"{axis}-{item.name}" for axis in ("cpu-cores", "gpus-one-per-worker") for item in AGAINST_AXIS}
-    assert named <= scaled | group_definitions(()).keys()
+    axes = ("cpu-cores", "gpus-one-per-worker")
+    scaled = {f"{axis}-{name.replace('_', '-')}" for axis in axes for name in MEASURES}
+    curves = {curve.id for section in all_sections() for curve in section.curves}
+    assert named <= scaled | curves | BARS.keys()
     numbers = [number for row in rows for number in figure_numbers(row[1])]
     assert sorted(numbers) == sorted([*((5, n) for n in range(1, 40)), *((0, n) for n in range(1, 14))])
 
@@ -97,22 +113,22 @@ def figure_numbers(cell: str) -> list[tuple[int, int]]:
     return found
 
 
-def test_unknown_format_is_a_problem(results: Path, tmp_path: Path) -> None:
+def test_unknown_format_is_a_problem(analysis: Analysis, tmp_path: Path) -> None:
     with pytest.raises(Problem, match="unknown format `gif`"):
-        write_figures(results, tmp_path, ["png", "gif"])
+        write_figures(analysis, tmp_path, ["png", "gif"])
     assert not list(tmp_path.iterdir())
 
 
-def test_parity_shows_the_worst_error_of_every_rung(tmp_path: Path) -> None:
+def test_the_proof_shows_the_worst_error_of_every_rung(tmp_path: Path) -> None:
     wrong = Contestant("chainer:eager", 1500, certificate="failed")
     shape = Shape(contestants=[NUMPY, wrong], algorithms=["dqn"], seeds=1, sample_hz=2, steps=3000)
-    found = load_results(write_results(tmp_path / "r", shape))
-    double = {table.label: table for table in parity_tables(found)}["DQN, mlp, cpu, float64"]
+    found = Analysis.load(write_results(tmp_path / "r", shape)).results
+    double = {table.label: table for table in rung_tables(found)}["DQN, mlp, cpu, float64"]
     chainer, numpy = double.rows
     assert (chainer.contestant, chainer.state, numpy.state) == ("chainer:eager", "failed", "valid")
     assert chainer.rungs["gradients"].error == 3e-2
     assert not chainer.rungs["gradients"].passed
-    summary = parity_summary(found)
+    summary = proof_summary(found)
     assert summary.rows["chainer:eager"]["DQN, mlp, cpu"] == ("failed", "3e-02 / 2e-07")
     assert summary.rows["numpy:eager"]["DQN, mlp, cpu"] == ("valid", "9e-14 / 2e-07")
 
@@ -123,7 +139,7 @@ def test_first_divergence(tmp_path: Path) -> None:
         seed, torch = json.loads((path / "trial.json").read_text())["seed"], "torch" in path.name
         actions = ["0", "1", "1", "1" if torch and seed == 1 else "0"]
         (path / "actions.csv").write_text("\n".join(actions) + "\n")
-    found = load_results(root)
-    ((label, only),) = divergences(found, compare(found))
+    found = Analysis.load(root)
+    ((label, only),) = divergences(found.results, found.comparisons)
     assert label == "DQN on CartPole-v1"
     assert (only.contestant, only.reference, only.steps) == ("torch:eager", "numpy:eager", {0: None, 1: 4})

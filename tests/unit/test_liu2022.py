@@ -9,11 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from rldyno.report.content import gather
-from rldyno.report.series import read_series
+from report_parts import charts_by_panel, labels, material_of, tables
 from rldyno.results.export import export_results
 from rldyno.results.integrals import NAMES
-from rldyno.results.load import load_results
 from rldyno_rig import schema
 from synthetic import NUMPY, Shape, write_results
 
@@ -64,10 +62,10 @@ def check(use: dict[str, float]) -> None:
 
 
 def test_a_run_reckoned_by_hand(home: Path) -> None:
-    results = load_results(home)
-    (use,) = read_series(results, results.trials, window=20).use.iter_rows(named=True)
+    material = material_of(home)
+    (use,) = material.places[0].series.values.iter_rows(named=True)
     check(use)
-    (shown,) = gather(results).tables["integrals"]
+    shown = tables(material)["integrals-of-runs"]
     assert shown.columns[-1] == "Memory, % · s / step"
     assert shown.rows == (("numpy:eager", "DQN on CartPole-v1", "60", "60.0", "194", "246", "3.23", "4.10"),)
 
@@ -99,7 +97,7 @@ def test_what_a_short_run_lacks_is_null_and_says_why(home: Path) -> None:
     assert why.keys() == row.keys()
     assert why["return_integral"] == "no episode ended"
     assert why["cpu_per_step"] == "it ended before the first reading of the whole machine"
-    (shown,) = gather(load_results(home)).tables["integrals"]
+    shown = tables(material_of(home))["integrals-of-runs"]
     assert shown.rows[0][2:-1] == ("60", "–", "–", "30.0", "–", "0.500")
     assert shown.rows[0][-1] == f"no episode ended; {why['cpu_integral']}"
 
@@ -113,10 +111,11 @@ def test_against_cores_workers_and_gpus(tmp_path: Path) -> None:
         devices=("cpu", "cuda"),
         workers=(1, 2),
     )
-    content = gather(load_results(write_results(tmp_path / "r", shape)))
-    against = {scope.label.rpartition(": against ")[2] for scope in content.axes}
+    material = material_of(write_results(tmp_path / "r", shape))
+    axes = {panel: label for panel, label in labels(material).items() if panel.startswith("axis-")}
+    against = {label.rpartition(": against ")[2] for label in axes.values()}
     assert against == {"CPU cores", "workers", "GPUs, one per worker"}
-    drawn = {name for scope in content.axes for name in scope.charts}
+    drawn = {name for panel in axes for name in charts_by_panel(material)[panel]}
     figures = {name.replace("_", "-") for name in NAMES}
     assert drawn >= {
         f"{axis}-{name}" for axis in ("cpu-cores", "workers", "gpus-one-per-worker") for name in figures

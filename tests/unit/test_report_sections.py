@@ -10,18 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rldyno.answers.table import compare
+from report_parts import charts_by_panel, html_of, material_of, report_of, tables
 from rldyno.errors import Problem
 from rldyno.nets.work import net_named
-from rldyno.report import write_report
-from rldyno.report.content import Content, gather
-from rldyno.report.figures import all_tables
-from rldyno.report.hardware import not_measured
-from rldyno.report.phases import cost_band
-from rldyno.report.verdicts import task_advice
-from rldyno.report.write import render
-from rldyno.results.load import load_results
-from rldyno.stats.bootstrap import Floats
+from rldyno.report.material import Material
+from rldyno.report.section import Chart
+from rldyno.report.sections.advice import task_advice
+from rldyno.report.sections.phases import cost_band
+from rldyno.report.sections.utilisation import not_measured, use
+from rldyno.report.series import Points
 from rldyno.text.tables import Table
 from rldyno_rig import schema
 from synthetic import COMPILE, NUMPY, TORCH, ZOO, Contestant, Shape, write_results
@@ -34,17 +31,21 @@ def small(**changes: object) -> Shape:
     return Shape(**shape)  # type: ignore[arg-type]
 
 
-def content_of(path: Path, **changes: object) -> Content:
-    return gather(load_results(write_results(path / "r", small(**changes))))
+def made(path: Path, **changes: object) -> Material:
+    return material_of(write_results(path / "r", small(**changes)))
 
 
-def table(content: Content, name: str) -> Table:
-    return next(found for found in all_tables(content) if found.name == name)
+def table(material: Material, name: str) -> Table:
+    return tables(material)[name]
+
+
+def charts(material: Material, panel: str = "group-0") -> dict[str, Chart]:
+    return charts_by_panel(material)[panel]
 
 
 def test_one_picture_over_all_comparisons(tmp_path: Path) -> None:
-    content = content_of(tmp_path, contestants=[NUMPY, TORCH], cores=(1, 2))
-    rows = content.run.charts["overview"]["rows"]
+    material = made(tmp_path, contestants=[NUMPY, TORCH], cores=(1, 2))
+    rows = charts(material, "run")["overview"].rows
     (best, other) = [row for row in rows if row["comparison"] is None]
     assert (best["contestant"], best["value"]) == ("numpy:eager", 1.0)
     ticks = [row["value"] for row in rows if row["contestant"] == "torch:eager" and row["comparison"]]
@@ -53,11 +54,11 @@ def test_one_picture_over_all_comparisons(tmp_path: Path) -> None:
 
 
 def test_one_comparison_is_its_own_picture(tmp_path: Path) -> None:
-    assert "overview" not in content_of(tmp_path).run.charts
+    assert "overview" not in charts(made(tmp_path), "run")
 
 
 def test_who_overtakes_whom(tmp_path: Path) -> None:
-    found = table(content_of(tmp_path), "ppo-on-cartpole-v1--overtaking")
+    found = table(made(tmp_path), "ppo-on-cartpole-v1--overtaking")
     ((faster, slower, steps, updates),) = found.rows
     assert (faster, slower) == ("torch:compile", "torch:eager")
 
@@ -71,10 +72,10 @@ def test_who_overtakes_whom(tmp_path: Path) -> None:
 
 
 def test_time_and_steps_to_the_threshold(tmp_path: Path) -> None:
-    content = content_of(tmp_path, contestants=[TORCH, replace(COMPILE, learns=0.3)])
-    whole, censored = table(content, "to-threshold").rows
+    material = made(tmp_path, contestants=[TORCH, replace(COMPILE, learns=0.3)])
+    whole, censored = table(material, "to-threshold").rows
     assert whole[:3] == ("torch:eager", "PPO on CartPole-v1", "3 of 3")
-    runs = compare(content.results)[0].runs["torch:eager"]
+    runs = material.groups[0].runs["torch:eager"]
 
     def figures(cell: str) -> list[float]:
         return [float(part.replace(",", "")) for part in re.findall(r"[\d,.]+", cell)]
@@ -89,15 +90,15 @@ def test_time_and_steps_to_the_threshold(tmp_path: Path) -> None:
         assert low <= middle <= high
     assert censored[:3] == ("torch:compile", "PPO on CartPole-v1", "1 of 3")
     assert set(censored[3:]) == {"not reached by half"}
-    assert not content_of(tmp_path / "open", stop_return=None).tables["threshold"]
+    assert "to-threshold" not in tables(made(tmp_path / "open", stop_return=None))
 
 
 def test_one_long_run_does_not_thin_out_the_phases_of_the_others() -> None:
-    def run(seconds: int) -> dict[str, Floats]:
+    def run(seconds: int) -> Points:
         steps = np.arange(1, seconds + 1) * 1000.0
-        return {"step": steps, "update_ns": steps * 10_000}
+        return steps, steps * 10_000
 
-    band = cost_band("torch:eager", [run(3), run(4), run(40)], "update", points=100)
+    band = cost_band("torch:eager", [run(3), run(4), run(40)], points=100)
     assert band.x.tolist() == [500, 1500, 2500, 3500]
     assert band.y.tolist() == pytest.approx([10, 10, 10, 10])
 
@@ -114,24 +115,23 @@ def test_what_a_step_costs_in_each_phase_as_training_goes_on(tmp_path: Path) -> 
             spent |= {"update": update_us * 1000, "read": 1000}
             lines.append(",".join(map(str, [step * 50_000, step, 1, step // 4, 20.0, 0.5, *spent.values()])))
         path.write_text("\n".join(lines) + "\n")
-    content = gather(load_results(root))
-    drawn = content.comparisons[0].charts
+    drawn = charts(material_of(root))
     assert "phase-read" not in drawn
-    bands = drawn["phase-update"]["bands"]
+    bands = drawn["phase-update"].packed["bands"]
     assert "torch:compile" not in bands
     assert bands["torch:eager"]["x"] == [500, 1500, 2500, 3500]
     assert bands["torch:eager"]["y"] == [10, 10, 30, 30]
-    assert drawn["phase-act"]["bands"]["torch:eager"]["high"] == [5, 5, 5, 5]
-    assert 'data-chart="phase-update"' in write_report(root).read_text()
+    assert drawn["phase-act"].packed["bands"]["torch:eager"]["high"] == [5, 5, 5, 5]
+    assert 'data-chart="phase-update"' in report_of(root).read_text()
 
 
 def test_memory_by_stage_adds_up_to_the_peak(tmp_path: Path) -> None:
-    content = content_of(tmp_path)
-    rows = content.comparisons[0].charts["memory-split"]["rows"]
+    material = made(tmp_path)
+    rows = charts(material)["memory-split"].rows
     torch = {row["part"]: row["mb"] for row in rows if row["contestant"] == "torch:eager"}
     assert list(torch) == ["framework", "learner", "first calls", "training", "peak"]
     assert torch["framework"] == pytest.approx(0.7 * 290)
-    peak = compare(content.results)[0].runs["torch:eager"].middle("peak_rss_bytes")
+    peak = material.groups[0].runs["torch:eager"].middle("peak_rss_bytes")
     assert peak is not None
     assert sum(torch.values()) == pytest.approx(peak / 1e6, rel=0.02)
 
@@ -142,7 +142,7 @@ def test_a_leak_is_listed_first(tmp_path: Path) -> None:
         outcome = json.loads(path.read_text())
         outcome["memory"] |= {"growth_bytes_per_s": 2e6, "growth_low": 1.5e6, "leak": True}
         path.write_text(json.dumps(outcome))
-    first, second = table(gather(load_results(root)), "memory-growth").rows
+    first, second = table(material_of(root), "memory-growth").rows
     assert (first[0], first[4], first[-1]) == ("torch:compile", "+2,000.0", "3 of 3 runs")
     steady, used = (float(cell) for cell in first[2:4])
     assert used == pytest.approx(steady * 0.8 / 0.99, rel=0.01)
@@ -150,28 +150,26 @@ def test_a_leak_is_listed_first(tmp_path: Path) -> None:
 
 
 def test_a_gpu_has_its_own_charts_and_tables(tmp_path: Path) -> None:
-    content = content_of(tmp_path, devices=("cpu", "cuda"))
-    on_cpu, on_gpu = (scope.charts for scope in content.comparisons)
-    charts = {"gpu", "gpu-memory", "power"}
-    assert not charts & on_cpu.keys()
-    assert charts <= on_gpu.keys()
-    assert charts <= content.definitions.keys()
-    gpu = table(content, "gpu-use-of-runs")
+    material = made(tmp_path, devices=("cpu", "cuda"))
+    on_gpu = {"gpu", "gpu-memory", "power"}
+    assert not on_gpu & charts(material, "group-0").keys()
+    assert on_gpu <= charts(material, "group-1").keys()
+    gpu = table(material, "gpu-use-of-runs")
     assert {row[1] for row in gpu.rows} == {"PPO on CartPole-v1, cuda"}
-    assert dict(zip(gpu.columns, gpu.rows[0], strict=True))["Power, W"] == "180"
-    energy = table(content, "energy-of-runs")
-    assert "CPU, J" not in energy.columns
-    assert "To threshold, J" in energy.columns
-    assert {"power-use", "energy-use", "energy-to-threshold"} <= content.tasks[0].charts.keys()
+    assert dict(zip(gpu.columns, gpu.rows[0], strict=True))[use("gpu_power_mean_w").title] == "180"
+    energy = table(material, "energy-of-runs")
+    assert use("cpu_energy_joules").title not in energy.columns
+    assert use("energy_to_threshold_joules").title in energy.columns
+    assert {"power-use", "energy-use", "energy-to-threshold"} <= charts(material, "task-0").keys()
 
 
 def test_what_was_not_measured_has_a_reason(tmp_path: Path) -> None:
-    content = content_of(tmp_path)
-    assert not [found for found in all_tables(content) if found.name == "energy-of-runs"]
-    reasons = dict(not_measured(content.results, content.groups))
-    assert "CPU: Instructions per cycle" in reasons["no hardware counters here"]
-    assert "energy: Together, J" in reasons["no counter here"]
-    assert "GPU: GPU, %" in reasons["the trial runs on the CPU"]
+    material = made(tmp_path)
+    assert "energy-of-runs" not in tables(material)
+    reasons = dict(not_measured(material.results, material.groups))
+    assert f"CPU: {use('instructions_per_cycle').title}" in reasons["no hardware counters here"]
+    assert f"energy: {use('energy_joules').title}" in reasons["no counter here"]
+    assert f"GPU: {use('gpu_utilisation_percent').title}" in reasons["the trial runs on the CPU"]
 
 
 def test_what_one_contestant_lacks_and_others_have_has_a_reason_too(tmp_path: Path) -> None:
@@ -181,10 +179,10 @@ def test_what_one_contestant_lacks_and_others_have_has_a_reason_too(tmp_path: Pa
         outcome["machine"] |= {"cpu_percent": None, "reasons": {"cpu_percent": "too short"}}
         outcome["memory"] |= {"growth_bytes_per_s": None, "reasons": {"growth_bytes_per_s": "few samples"}}
         path.write_text(json.dumps(outcome))
-    results = load_results(root)
-    reasons = dict(not_measured(results, gather(results).groups))
-    assert reasons["too short"] == ("CPU: Machine, % CPU of torch:eager",)
-    assert reasons["few samples"] == ("memory: Growth, kB/s of torch:eager",)
+    material = material_of(root)
+    reasons = dict(not_measured(material.results, material.groups))
+    assert reasons["too short"] == (f"CPU: {use('machine_cpu_percent').title} of torch:eager",)
+    assert reasons["few samples"] == (f"memory: {use('memory_growth_bytes_per_s').title} of torch:eager",)
 
 
 def test_an_empty_cell_says_why(tmp_path: Path) -> None:
@@ -194,18 +192,18 @@ def test_an_empty_cell_says_why(tmp_path: Path) -> None:
         outcome["peak_rss_bytes"] = outcome["memory"]["peak_bytes"] = None
         outcome["reasons"] |= {"peak_rss_bytes": "the kernel <hides> it"}
         path.write_text(json.dumps(outcome))
-    html = write_report(root).read_text()
+    html = report_of(root).read_text()
     assert "the kernel &lt;hides&gt; it" in html
 
 
 def test_distance_from_the_limit_only_where_limits_are_known(tmp_path: Path) -> None:
-    assert content_of(tmp_path / "without").tables["limits"] == ()
-    content = content_of(tmp_path / "with", limits=True, cores=(1, 2))
-    rows = content.comparisons[0].charts["distance"]["rows"]
+    assert "limits" not in tables(made(tmp_path / "without"))
+    material = made(tmp_path / "with", limits=True, cores=(1, 2))
+    rows = charts(material)["distance"].rows
     assert [row["contestant"] for row in rows] == ["torch:compile", "torch:eager"]
     assert 1 < rows[0]["value"] < rows[1]["value"]
     assert "bound by" in rows[0]["text"]
-    limits = table(content, "limits")
+    limits = table(material, "limits")
     assert len(limits.rows) == 4
     assert limits.rows[0][:2] == ("torch:compile", "PPO on CartPole-v1, 1 core")
 
@@ -251,12 +249,12 @@ NETS = {
 def test_the_paper_s_networks_beside_ours(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", small())
     (root / "nets.json").write_text(json.dumps(NETS))
-    found = table(gather(load_results(root)), "stooke2017-small")
+    found = table(material_of(root), "stooke2017-small")
     assert found.rows[0][0] == "torch:eager"
     # 500 updates of 2 ms each.
     assert "1.00" in found.rows[0]
     assert any(row[0].startswith("Theano") and "2017" in row[0] for row in found.rows[1:])
-    assert "Not proven here to compute the same: torch:eager" in render(load_results(root))
+    assert "Not proven here to compute the same: torch:eager" in html_of(root)
 
 
 @pytest.mark.parametrize("text", ["{", "{}"])
@@ -264,38 +262,38 @@ def test_networks_that_cannot_be_read_are_a_problem_with_a_fix(tmp_path: Path, t
     root = write_results(tmp_path / "r", small())
     (root / "nets.json").write_text(text)
     with pytest.raises(Problem, match=r"nets\.json is damaged") as found:
-        gather(load_results(root))
+        tables(material_of(root))
     assert found.value.fix
 
 
-def test_limits_of_a_busy_machine_are_told_beside_the_multiples(tmp_path: Path) -> None:
+def test_limits_of_a_busy_machine_are_reported_beside_the_multiples(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", small(limits=True))
-    assert "When the machine is quiet" not in render(load_results(root))
+    assert "While the machine is idle" not in html_of(root)
     manifest = json.loads((root / "manifest.json").read_text())
     for one in manifest["limits"]["devices"]:
         one["taken_percent"] = 42.0
     (root / "manifest.json").write_text(json.dumps(manifest))
-    html = render(load_results(root))
+    html = html_of(root)
     assert "measured while others used 42 % of these CPUs" in html
     assert "rldyno run of this study measures it again" in html
 
 
-def test_names_of_charts_are_used_once(tmp_path: Path) -> None:
-    content = content_of(tmp_path, devices=("cpu", "cuda"), limits=True)
-    kinds = [{name for scope in scopes for name in scope.charts} for scopes in scopes_by_kind(content)]
-    assert sum(map(len, kinds)) == len(set().union(*kinds))
-
-
-def scopes_by_kind(content: Content) -> list[tuple[object, ...]]:
-    return [content.comparisons, content.tasks, content.axes, (content.run,)]
+def test_names_of_charts_and_tables_are_used_once(tmp_path: Path) -> None:
+    material = made(tmp_path, devices=("cpu", "cuda"), limits=True)
+    names = [
+        {chart.id for panel in section.charts(material) for chart in panel.charts}
+        for section in material.sections
+    ]
+    assert sum(map(len, names)) == len(set().union(*names))
+    files = [found.name for section in material.sections for found in section.tables(material)]
+    assert len(files) == len(set(files))
 
 
 def test_advice_that_is_the_same_everywhere_is_said_once(tmp_path: Path) -> None:
     fast = Contestant("numpy:eager", 9000, (0.05, 0.04, 0.01, 0.01))
     shape = small(contestants=[fast, JAX], cores=(1, 2, 4), seeds=6)
-    results = load_results(write_results(tmp_path / "r", shape))
-    (advice,) = task_advice(results, compare(results))
+    (advice,) = task_advice(material_of(write_results(tmp_path / "r", shape)))
     (sentence,) = advice.picks
     assert sentence.startswith("Take `numpy:eager` in all 3 settings: it learns soonest, ")
     assert sentence.endswith("Confidence: high.")
-    assert not [turn for turn in advice.turns if "stays the choice" in turn]
+    assert not [text for text in advice.changes if "stays the choice" in text]

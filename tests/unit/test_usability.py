@@ -14,10 +14,10 @@ import pytest
 
 import rldyno_rig
 from rldyno.processes.rig import Ended
-from rldyno.report import usability as shown
 from rldyno.text.tables import latex, markdown
 from rldyno.toolchains.catalogue import catalogue
 from rldyno.usability import mistakes, package, releases, source, store
+from rldyno.usability import tables as shown
 from rldyno.usability.frameworks import Transfers, describe
 
 RIG = Path(rldyno_rig.__file__).parent
@@ -391,15 +391,14 @@ def test_reports_need_no_toolchains_for_it() -> None:
 def test_the_report_has_the_section_when_it_is_known_and_escapes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rldyno.report.content import gather
-    from rldyno.report.write import render
-    from rldyno.results.load import load_results
+
+    from report_parts import html_of, material_of, tables
     from synthetic import ZOO, Shape, write_results
 
     monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path / "cache"))
     home = write_results(tmp_path / "results", Shape(contestants=ZOO[:1], seeds=1))
     framework = ZOO[0].name.partition(":")[0]
-    assert gather(load_results(home)).tables["usability"] == ()
+    assert not [name for name in tables(material_of(home)) if name.startswith("usability")]
     refused = mistakes.classify(
         "shape",
         Ended(1, 0.1, "", "Traceback (most recent call last):\nValueError: <script>3 is not 4</script>"),
@@ -407,7 +406,7 @@ def test_the_report_has_the_section_when_it_is_known_and_escapes_it(
     )
     found = record(mistakes=dict.fromkeys(mistakes.SIDES, refused))
     store.write(home / store.FILE, {"schema": store.SCHEMA, "frameworks": {framework: found}})
-    page = render(load_results(home))
+    page = html_of(home)
     assert 'href="#usability"' in page
     assert "&lt;script&gt;3 is not 4&lt;/script&gt;" in page
     assert "<script>3 is not 4" not in page

@@ -20,12 +20,13 @@ def report(
     ] = "png,svg,pdf,csv,md,tex",
 ) -> None:
     """Write the report: one HTML file that opens from disk and needs no network."""
-    if figures is None:
-        from rldyno.report import write_report
-
-        print(write_report(directory, out))
-        return
+    from rldyno.answers.analysis import Analysis
     from rldyno.report.figures import write_figures
+    from rldyno.report.page import write_report
 
-    files = write_figures(directory, figures, [name.strip() for name in form.split(",") if name.strip()])
+    analysis = Analysis.load(directory)
+    if figures is None:
+        print(write_report(analysis, out))
+        return
+    files = write_figures(analysis, figures, [name.strip() for name in form.split(",") if name.strip()])
     print(f"{files[0]}: {len(files) - 1} files")

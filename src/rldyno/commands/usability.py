@@ -46,9 +46,9 @@ def usability(
 
     from rich.console import Console
 
-    from rldyno.report.usability import all_tables
     from rldyno.toolchains.resolve import parse_overrides
     from rldyno.usability import measure
+    from rldyno.usability.tables import all_tables
 
     names, parts = chosen_frameworks(frameworks or []), chosen_parts(part or [])
     errors = Console(stderr=True, highlight=False)

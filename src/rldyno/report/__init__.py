@@ -1,1 +1,1 @@
-"""The report: one HTML file, or every chart and table as files, made of sections that are found in a folder."""
+"""The report: one HTML file, or every chart and table as files, made of the sections in a folder."""

@@ -24,9 +24,7 @@ def band_chart(curve: Curve, bands: Sequence[Band], threshold: float | None = No
 def draw_bands(theme: Theme, title: str, x_title: str, y_title: str, zero: bool) -> AltairChart:
     """Medians as lines, quartiles as bands; the threshold as a dotted line: a row with nothing else."""
     base = visible(data().transform_filter("isValid(datum.x)")).encode(
-        x=alt.X(
-            "x:Q", title=x_title, scale=alt.Scale(nice=False, zero=True), axis=plain_axis(tick_count=5)
-        ),
+        x=alt.X("x:Q", title=x_title, scale=alt.Scale(nice=False, zero=True), axis=plain_axis(tick_count=5)),
         color=colour(theme),
     )
     area = base.mark_area(opacity=0.16, interpolate="linear").encode(
@@ -130,7 +128,10 @@ def draw_intervals(
     base = visible(data())
     y = rows_axis(theme, "contestant:N")
     interval = bounded(base).encode(
-        x=alt.X("start:Q", title=x_title, scale=scale, axis=axis), x2="end:Q", y=y, color=colour(theme, legend=legend)
+        x=alt.X("start:Q", title=x_title, scale=scale, axis=axis),
+        x2="end:Q",
+        y=y,
+        color=colour(theme, legend=legend),
     )
     point = base.mark_point(size=110, strokeWidth=2, filled=False, opacity=1).encode(
         x=alt.X("value:Q", title=x_title),
@@ -201,6 +202,4 @@ def ratio_axis() -> Any:
 def powers_axis() -> Any:
     """A line for every power of ten, and none between them."""
     tens = [10.0**power for power in range(-3, 10)]
-    return alt.Axis(
-        values=tens, labelExpr="format(datum.value, datum.value < 1000 ? '.3~g' : '~s')"
-    )
+    return alt.Axis(values=tens, labelExpr="format(datum.value, datum.value < 1000 ? '.3~g' : '~s')")

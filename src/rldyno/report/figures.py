@@ -22,7 +22,7 @@ from rldyno.text.tables import Table, comma_separated, latex, markdown
 PICTURES: dict[str, Callable[[str], bytes]] = {
     "png": lambda svg: vl_convert.svg_to_png(svg, scale=2),
     "svg": lambda svg: svg.encode(),
-    "pdf": lambda svg: vl_convert.svg_to_pdf(svg),
+    "pdf": lambda svg: bytes(vl_convert.svg_to_pdf(svg)),
 }
 TABLES: dict[str, Callable[[Table], str]] = {
     "csv": comma_separated,

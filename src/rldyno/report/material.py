@@ -105,7 +105,10 @@ class Material:
     def absences(self) -> dict[str, str]:
         """Contestant → why it could not run at all."""
         return {
-            row.contestant: row.absent for group in self.groups for row in group.rows if row.absent is not None
+            row.contestant: row.absent
+            for group in self.groups
+            for row in group.rows
+            if row.absent is not None
         }
 
     def panels(

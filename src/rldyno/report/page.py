@@ -63,9 +63,7 @@ def render(analysis: Analysis) -> str:
         views=views,
         legend=legend_range(views),
         styles=material.styles,
-        uncertified={
-            row.contestant for group in material.groups for row in group.rows if not row.certified
-        },
+        uncertified={row.contestant for group in material.groups for row in group.rows if not row.certified},
         part_colours=PART_COLOURS,
         trials=len(results.trials),
         ended=len(results.ended),
@@ -96,9 +94,7 @@ def view_of(section: Section, material: Material, templates: Any) -> SectionView
     return SectionView(section, panels, html)
 
 
-MACROS = "".join(
-    f"{{% set {name} = m.{name} %}}" for name in ("words", "mark", "chart", "charts", "table")
-)
+MACROS = "".join(f"{{% set {name} = m.{name} %}}" for name in ("words", "mark", "chart", "charts", "table"))
 
 
 def legend_range(views: Sequence[SectionView]) -> tuple[int, int]:
@@ -116,7 +112,7 @@ def chart_data(material: Material, views: Sequence[SectionView]) -> dict[str, An
         for panel in view.panels:
             for chart in panel.charts:
                 if chart.id not in drawn:
-                    # Tests check that it is valid; checking it here takes longer than reading a thousand trials.
+                    # Tests check that it is valid; here it would take longer than reading a thousand trials.
                     drawn[chart.id] = chart.draw(theme, chart.title).to_dict(validate=False)
                 held.setdefault(panel.id, {})[chart.id] = chart.packed
     return {"charts": drawn, "panels": held}

@@ -58,7 +58,7 @@ class Run:
 
     @cached_property
     def usage(self) -> Columns | None:
-        """`time_s`, `cpu_s` (cumulative) and `rss_mb` of the process tree; None with fewer than two samples."""
+        """`time_s`, `cpu_s` (cumulative) and `rss_mb` of the processes; None with fewer than two samples."""
         columns = self.samples
         cpu_ns = columns["cpu_user_ns"] + columns["cpu_system_ns"]
         # The last sample may find the process already gone.

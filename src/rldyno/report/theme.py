@@ -67,7 +67,9 @@ class Theme:
 
     def with_only(self, contestants: Container[object]) -> Theme:
         """With some of the contestants, which keep their colours."""
-        kept = [pair for pair in zip(self.styles, self.colours, strict=True) if pair[0].contestant in contestants]
+        kept = [
+            pair for pair in zip(self.styles, self.colours, strict=True) if pair[0].contestant in contestants
+        ]
         return replace(self, styles=tuple(style for style, _ in kept), colours=tuple(c for _, c in kept))
 
 
@@ -75,7 +77,9 @@ def styles_of(contestants: Sequence[str]) -> tuple[Style, ...]:
     """A colour per framework, a dash and a shape per mode."""
     parsed = {name: Contestant.parse(name) for name in contestants}
     # By name, the plain mode of a framework first: a contestant looks the same whichever ran first.
-    ordered = sorted(parsed.items(), key=lambda pair: (pair[1].framework, pair[1].mode != "eager", pair[1].mode))
+    ordered = sorted(
+        parsed.items(), key=lambda pair: (pair[1].framework, pair[1].mode != "eager", pair[1].mode)
+    )
     colours = framework_colours(list(dict.fromkeys(item.framework for _, item in ordered)))
     modes: dict[str, int] = {}
     styles = []

@@ -236,11 +236,12 @@ class Session:
 
         if not self.directory.has_outcomes():
             return
-        print_answer(Analysis.load(self.directory.root), self.console)
+        analysis = Analysis.load(self.directory.root)
+        print_answer(analysis, self.console)
         if self.options.report:
-            from rldyno.report import write_report
+            from rldyno.report.page import write_report
 
-            self.print_line(f"report: {write_report(self.directory.root)}")
+            self.print_line(f"report: {write_report(analysis)}")
 
     def write_event_files(self) -> None:
         """For TensorBoard. No trial is running any more: no measurement can be disturbed."""

@@ -36,6 +36,7 @@ ALLOCATOR_VARIABLES = {
 GPU_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
+Colour = Annotated[str, Field(pattern=r"^#[0-9a-f]{6}$")]
 Step = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
@@ -89,6 +90,8 @@ class Toolchain(_Table):
     """Module of rldyno_rig.backends; contestants only."""
     modes: dict[Name, Annotated[tuple[Device, ...], Field(min_length=1)]] = {}
     """Execution mode → the devices it runs on; contestants only."""
+    colour: tuple[Colour, Colour] | None = None
+    """In charts, on white and on black; a framework without one gets a colour that follows from its name."""
     max_workers: Annotated[int, Field(ge=1)] = 1
     """Data-parallel workers of one trial."""
     needs: tuple[Need, ...] = ()

@@ -19,7 +19,9 @@ from rldyno.report.section import Chart, Panel, Section, significant
 from rldyno.report.theme import AltairChart, Theme, colour, finished, shape, visible
 from rldyno.text.numbers import factor, interval, number
 
-INTERVALS = "Points are estimates over seeds, lines their 95 % intervals. Hollow points are shown but not ranked."
+INTERVALS = (
+    "Points are estimates over seeds, lines their 95 % intervals. Hollow points are shown but not ranked."
+)
 
 
 def charts(material: Material) -> list[Panel]:
@@ -29,8 +31,8 @@ def charts(material: Material) -> list[Panel]:
     if rows:
         measured = "the time to the threshold" if material.groups[0].primary is THRESHOLD else "speed"
         caption = (
-            f"Each tick is a comparison, each point the geometric mean of its ticks: how many times worse than "
-            f"the best of the comparison, by {measured}."
+            "Each tick is a comparison, each point the geometric mean of its ticks: how many times worse "
+            f"than the best of the comparison, by {measured}."
         )
         chart = Chart("overview", "All comparisons in one picture", caption, draw_overview, rows)
         found.append(Panel("run", "All trials", (chart,)))
@@ -100,7 +102,11 @@ def overview_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
         found = ratios[name]
         missing = f", in {len(found)} of {len(groups)}" if len(found) < len(groups) else ""
         base = {"contestant": name, "order": order}
-        mean = {"comparison": None, "value": significant(means[name]), "text": f"{factor(means[name])}{missing}"}
+        mean = {
+            "comparison": None,
+            "value": significant(means[name]),
+            "text": f"{factor(means[name])}{missing}",
+        }
         rows.append(base | mean)
         rows += [
             base | {"comparison": label, "value": significant(ratio), "text": factor(ratio)}

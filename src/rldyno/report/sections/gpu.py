@@ -10,6 +10,11 @@ from rldyno.report.section import Section
 from rldyno.report.sections.resources import USAGE
 from rldyno.report.series import Curve, Points, Run, band_while_running
 
+CAPTION = (
+    "What the counters of the GPU report, start-up included. Lines are medians over seeds, bands lie between "
+    "the quartiles."
+)
+
 
 def sampled(column: str, scale: float, run: Run) -> Points | None:
     return run.sampled(column, scale)
@@ -19,8 +24,7 @@ def gpu_curve(chart_id: str, title: str, y_title: str, column: str, scale: float
     return Curve(
         id=chart_id,
         title=title,
-        caption="What the counters of the GPU report, start-up included. Lines are medians over seeds, bands lie "
-        "between the quartiles.",
+        caption=CAPTION,
         x_title="seconds since start",
         y_title=y_title,
         points=partial(sampled, column, scale),

@@ -19,6 +19,11 @@ from rldyno.text.numbers import count, number, span
 from rldyno.text.tables import Table
 
 COLUMNS = ("Contestant", "Comparison", "Reached", "Steps", "Episodes", "Training, s", "With start-up, s")
+CAPTION = (
+    "Running mean over as many episodes as the stop rule uses, otherwise 100. Lines are medians over seeds, "
+    "bands lie between the quartiles. A run that has ended keeps its last value. The dotted line is the "
+    "threshold."
+)
 
 
 def learning_curve(chart_id: str, x: str, x_title: str, title: str) -> Curve:
@@ -28,9 +33,7 @@ def learning_curve(chart_id: str, x: str, x_title: str, title: str) -> Curve:
     return Curve(
         id=chart_id,
         title=title,
-        caption="Running mean over as many episodes as the stop rule uses, otherwise 100. Lines are medians over "
-        "seeds, bands lie between the quartiles. A run that has ended keeps its last value. The dotted line is "
-        "the threshold.",
+        caption=CAPTION,
         x_title=x_title,
         y_title="mean return",
         points=points,
@@ -68,7 +71,11 @@ def threshold_tables(groups: Sequence[Group]) -> list[Table]:
         for row in group.rows
         if row.done
     )
-    return [Table("to-threshold", "To the threshold: medians with 95 % intervals", COLUMNS, rows)] if rows else []
+    return (
+        [Table("to-threshold", "To the threshold: medians with 95 % intervals", COLUMNS, rows)]
+        if rows
+        else []
+    )
 
 
 def threshold_row(group: Group, row: Row, resampler: Resampler) -> tuple[str, ...]:

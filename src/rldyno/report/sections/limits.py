@@ -76,7 +76,9 @@ def distance_rows(found: Sequence[Distance]) -> list[dict[str, Any]]:
 def draw_distance(theme: Theme, title: str) -> AltairChart:
     """An update as a multiple of the least time that the machine allows for it, with its 95 % interval."""
     scale = alt.Scale(type="log", domainMin=1)
-    return draw_intervals(theme, title, "one update, times its floor", ratio_axis(), scale, "true", legend=False)
+    return draw_intervals(
+        theme, title, "one update, times its floor", ratio_axis(), scale, "true", legend=False
+    )
 
 
 def tables(material: Material) -> list[Table]:
@@ -112,7 +114,7 @@ def low_limits(results: Results) -> list[str]:
     limits = results.manifest.get("limits") or {}
     lines = warnings(limits.get("devices") or (), limits.get("environments") or ())
     return [
-        f"{line[0].upper()}{line[1:]}. To measure it again, use rldyno run with this study while the machine is idle"
+        f"{line[0].upper()}{line[1:]}. While the machine is idle, rldyno run of this study measures it again"
         for line in lines
     ]
 

@@ -19,8 +19,9 @@ CONTESTANT_FACTS = ("python", "numpy", "versions", "backend")
 # More trials than this make no better picture of the noise; the worst are kept.
 NOISE_POINTS = 1500
 CAPTION = (
-    "The score adds the spread of a fixed piece of work, timed before each trial, and the shares of CPU time that "
-    "other processes and other guests took during it: 0 on an idle machine, 0.1 when a tenth of the time was lost."
+    "The score adds the spread of a fixed piece of work, timed before each trial, and the shares of CPU "
+    "time that other processes and other guests took during it: 0 on an idle machine, 0.1 when a tenth of "
+    "the time was lost."
 )
 
 
@@ -62,7 +63,10 @@ def draw_noise(theme: Theme, title: str) -> AltairChart:
 def context(material: Material) -> dict[str, Any]:
     results = material.results
     manifest = results.manifest
-    machine = {**manifest.get("machine", {}), **{name: manifest[name] for name in RUN_FACTS if name in manifest}}
+    machine = {
+        **manifest.get("machine", {}),
+        **{name: manifest[name] for name in RUN_FACTS if name in manifest},
+    }
     facts = {
         contestant: flat({name: found[name] for name in CONTESTANT_FACTS if name in found})
         for contestant, found in results.facts.items()

@@ -21,9 +21,9 @@ from rldyno_rig import schema
 LEAST_SHARE = 0.01
 SHARES = "Shares of the training loop, without start-up; means over seeds."
 OVER_TIME = (
-    "Time per step in each phase as training goes on, from one reading per second. Lines are medians over seeds, "
-    "bands lie between the quartiles. Not shown: phases below 1 % of the training time of every contestant, and "
-    "contestants that finished within two seconds."
+    "Time per step in each phase as training goes on, from one reading per second. Lines are medians over "
+    "seeds, bands lie between the quartiles. Not shown: phases below 1 % of the training time of every "
+    "contestant, and contestants that finished within two seconds."
 )
 
 

@@ -117,9 +117,7 @@ def unequal_versions(results: Results, _: Sequence[Group]) -> Pitfall:
             name, FOUND, f"trials of one contestant ran with different packages: {listed(changed)}", fix
         )
     if unequal:
-        fix = (
-            "pin one version in the toolchains where the frameworks allow it; otherwise compare loop times with care"
-        )
+        fix = "pin one version in the toolchains where the frameworks allow it; else compare times with care"
         return Pitfall(name, FOUND, f"contestants do not share {listed(unequal)}", fix)
     if not results.versions:
         return Pitfall(name, UNKNOWN, "no trial recorded its versions")
@@ -166,7 +164,9 @@ def selective_subset(results: Results, groups: Sequence[Group]) -> Pitfall:
     left_out = results.manifest.get("left_out") or []
     rest = f"; left out, because it cannot run: {listed(left_out)}" if left_out else ""
     if uneven and rule_of(results.manifest):
-        evidence = "unequal numbers of runs by the rule of the study: more seeds for comparisons that were open"
+        evidence = (
+            "unequal numbers of runs by the rule of the study: more seeds for comparisons that were open"
+        )
         return Pitfall(name, CLEAR, evidence + rest)
     if uneven:
         fix = "run every contestant with the same seeds"
@@ -186,7 +186,7 @@ def stopped_at_a_good_moment(results: Results, _: Sequence[Group]) -> Pitfall:
         if change.startswith("seeds: ")
     ]
     if added:
-        fix = 'seeds = { min = 5, max = 30, until = "resolved" } adds seeds without that error; run with --amend'
+        fix = 'seeds = { min = 5, max = 30, until = "resolved" } adds seeds safely; run with --amend'
         return Pitfall(name, FOUND, f"seeds were changed after trials had run: {listed(added)}", fix)
     return Pitfall(name, CLEAR, "the number of seeds was fixed before the first trial")
 
@@ -206,7 +206,10 @@ def mixed_machines(results: Results, _: Sequence[Group]) -> Pitfall:
             f"a fixed piece of work took {spread:.1f} times as long before some trials as before others"
         )
         return Pitfall(
-            name, FOUND, evidence, "run all trials on one machine, at a fixed clock, with nothing else running"
+            name,
+            FOUND,
+            evidence,
+            "run all trials on one machine, at a fixed clock, with nothing else running",
         )
     where = (results.manifest.get("machine") or {}).get("cpu") or "one machine"
     evidence = (
@@ -246,7 +249,9 @@ def one_after_the_other(results: Results, _: Sequence[Group]) -> Pitfall:
     if together.max() == 1:
         fix = "let `rldyno run` order the trials: it interleaves contestants in random blocks"
         return Pitfall(name, FOUND, "no two contestants ran in the same block", fix)
-    return Pitfall(name, CLEAR, "contestants were interleaved in random blocks, so drift affects all of them equally")
+    return Pitfall(
+        name, CLEAR, "contestants were interleaved in random blocks, so drift affects all of them equally"
+    )
 
 
 def disturbing_probe(results: Results, _: Sequence[Group]) -> Pitfall:

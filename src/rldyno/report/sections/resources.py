@@ -19,10 +19,10 @@ from rldyno.text.numbers import number
 from rldyno.text.tables import Table
 
 CAPTION = (
-    "The worker and all its child processes, measured from outside. Against time: lines are medians over seeds, "
-    "bands lie between the quartiles, as long as at least half of the runs are alive. Memory by stage: what each "
-    "stage adds to the resident memory (importing the framework, building environments and learner, the first "
-    "calls, training), and its peak; medians over seeds."
+    "The worker and all its child processes, measured from outside. Against time: lines are medians over "
+    "seeds, bands lie between the quartiles, as long as at least half of the runs are alive. Memory by "
+    "stage: what each stage adds to the resident memory (importing the framework, building environments "
+    "and learner, the first calls, training), and its peak; medians over seeds."
 )
 # Stage → the column with the resident set at its end; each adds to the one before. The framework's holds the
 # interpreter, the learner's the environments, the first calls compile and warm up.

@@ -51,7 +51,9 @@ def tables(material: Material) -> list[Table]:
     )
     return [
         Table("seeds", "The comparisons that decide the ranking", columns, decisions),
-        Table("interim-checks", "Interim checks", ("Check", "At", "Comparisons", "Open", "Trials added"), checks),
+        Table(
+            "interim-checks", "Interim checks", ("Check", "At", "Comparisons", "Open", "Trials added"), checks
+        ),
     ]
 
 
@@ -69,8 +71,8 @@ def rule_words(results: Results) -> str | None:
     }
     left = "".join(f" Not compared: `{name}` ({why})." for name, why in left_out.items())
     return (
-        f"Every contestant ran {counted(rule.min, 'seed')}. Contestants of open comparisons then ran more seeds, "
-        f"one at a time and at most {rule.max}, until {UNTIL[rule.until]} (a ratio below "
+        f"Every contestant ran {counted(rule.min, 'seed')}. Contestants of open comparisons then ran more "
+        f"seeds, one at a time and at most {rule.max}, until {UNTIL[rule.until]} (a ratio below "
         f"{1 + rule.within:g} counts as equal). {rest}{left}"
     )
 

@@ -23,9 +23,10 @@ from rldyno.text.tables import Table
 from rldyno_rig import schema
 
 CAPTION = (
-    "Left: from the start of the process to the first training step; the first call includes compilation; means "
-    "over seeds. Right: start-up, then the steps that fill a replay memory, then steps with their updates, from "
-    "interquartile means. Where two lines cross, the contestant that started later has caught up."
+    "Left: from the start of the process to the first training step; the first call includes compilation; "
+    "means over seeds. Right: start-up, then the steps that fill a replay memory, then steps with their "
+    "updates, from interquartile means. Where two lines cross, the contestant that started later has "
+    "caught up."
 )
 PART_WORDS = {"first_call": "first call", "warm": "warm-up"}
 # Steps for which the time of a run is drawn.
@@ -44,7 +45,9 @@ def startup_chart(group: Group) -> Chart:
 
 
 def length_chart(group: Group) -> Chart:
-    return Chart("break-even", "Time that a run of so many steps takes", CAPTION, draw_lengths, length_rows(group))
+    return Chart(
+        "break-even", "Time that a run of so many steps takes", CAPTION, draw_lengths, length_rows(group)
+    )
 
 
 def length_rows(group: Group) -> list[dict[str, Any]]:
@@ -86,9 +89,7 @@ def context(material: Material) -> dict[str, Any]:
     """Panel → who finishes first by the length of a run, in words and as a table; of those that are open."""
     return {
         "words_of": {place.id: length_words(material, place.group) for place in material.open_places},
-        "tables_of": {
-            place.id: crossover_table(material, place.group, "") for place in material.open_places
-        },
+        "tables_of": {place.id: crossover_table(material, place.group, "") for place in material.open_places},
     }
 
 
@@ -103,9 +104,7 @@ def length_words(material: Material, group: Group) -> str:
 
 
 def tables(material: Material) -> list[Table]:
-    found = (
-        crossover_table(material, place.group, f"{place.stem}--overtaking") for place in material.places
-    )
+    found = (crossover_table(material, place.group, f"{place.stem}--overtaking") for place in material.places)
     return [table for table in found if table is not None]
 
 

@@ -23,8 +23,8 @@ from rldyno.text.numbers import number
 from rldyno.text.tables import Table
 
 CAPTION = (
-    "Medians over seeds; lines lie between the quartiles. CPU is that of the worker and its child processes, in "
-    "percent of the cores it was given; RAM is that of the whole machine."
+    "Medians over seeds; lines lie between the quartiles. CPU is that of the worker and its child "
+    "processes, in percent of the cores it was given; RAM is that of the whole machine."
 )
 
 
@@ -44,7 +44,7 @@ class Bars:
 def of_column(name: str, *otherwise: str) -> Bars:
     """A column of the trials, or what the samples show where the trial did not record it."""
     shown = column(name)
-    return Bars(shown.heading, shown.unit, pl.coalesce(name, *otherwise) * shown.scale)
+    return Bars(shown.heading, shown.unit or shown.meaning, pl.coalesce(name, *otherwise) * shown.scale)
 
 
 BARS = {

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from rldyno.answers.table import compare
-from rldyno.report.crimes import CLEAR, FOUND, Finding, lint
+from rldyno.report.sections.pitfalls import CLEAR, FOUND, Pitfall, look_for
 from rldyno.results.load import load_results
 from synthetic import NUMPY, TORCH, Contestant, Shape, write_results
 
 CLEAN = Shape(contestants=[NUMPY, TORCH], algorithms=["dqn"], seeds=5, sample_hz=1, steps=8000)
 
 
-def findings(directory: Path) -> dict[str, Finding]:
+def pitfalls(directory: Path) -> dict[str, Pitfall]:
     results = load_results(directory)
-    return {finding.name: finding for finding in lint(results, compare(results))}
+    return {pitfall.name: pitfall for pitfall in look_for(results, compare(results))}
 
 
 def change(directory: Path, pattern: str, file: str, **values: Any) -> None:
@@ -26,20 +26,20 @@ def change(directory: Path, pattern: str, file: str, **values: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def clean(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finding]:
-    return findings(write_results(tmp_path_factory.mktemp("clean") / "r", CLEAN))
+def clean(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pitfall]:
+    return pitfalls(write_results(tmp_path_factory.mktemp("clean") / "r", CLEAN))
 
 
-def test_a_clean_study_has_committed_none(clean: dict[str, Finding]) -> None:
-    assert {name: finding.verdict for name, finding in clean.items()} == dict.fromkeys(clean, CLEAR)
-    assert all(finding.evidence for finding in clean.values())
+def test_a_clean_study_has_none(clean: dict[str, Pitfall]) -> None:
+    assert {name: pitfall.verdict for name, pitfall in clean.items()} == dict.fromkeys(clean, CLEAR)
+    assert all(pitfall.evidence for pitfall in clean.values())
 
 
 @pytest.mark.parametrize(
-    ("crime", "shape"),
+    ("pitfall", "shape"),
     [
         ("Too few seeds", replace(CLEAN, seeds=4)),
-        ("Figures without spread", replace(CLEAN, seeds=1)),
+        ("Numbers without spread", replace(CLEAN, seeds=1)),
         (
             "Uncertified contestants",
             replace(CLEAN, contestants=[NUMPY, replace(TORCH, certificate="absent")]),
@@ -51,17 +51,17 @@ def test_a_clean_study_has_committed_none(clean: dict[str, Finding]) -> None:
         ),
     ],
 )
-def test_crimes_of_a_study(tmp_path: Path, crime: str, shape: Shape) -> None:
-    finding = findings(write_results(tmp_path / "r", shape))[crime]
-    assert finding.verdict == FOUND
-    assert finding.fix
+def test_pitfalls_of_a_study(tmp_path: Path, pitfall: str, shape: Shape) -> None:
+    pitfall = pitfalls(write_results(tmp_path / "r", shape))[pitfall]
+    assert pitfall.verdict == FOUND
+    assert pitfall.fix
 
 
 NOISE = {"score": 0.4, "calibration_ns": 1_000_000}
 
 
 @pytest.mark.parametrize(
-    ("crime", "file", "values", "evidence"),
+    ("pitfall", "file", "values", "evidence"),
     [
         (
             "Noisy runs",
@@ -77,7 +77,7 @@ NOISE = {"score": 0.4, "calibration_ns": 1_000_000}
         ),
         ("Unequal versions", "facts.json", {"python": "3.12.1"}, "python 3.11.7, 3.12.1"),
         (
-            "Quiet budget cuts",
+            "Hidden budget cuts",
             "outcome.json",
             {"reason": "wall", "result": None},
             "torch:eager (DQN on CartPole-v1): 5",
@@ -102,13 +102,15 @@ NOISE = {"score": 0.4, "calibration_ns": 1_000_000}
         ),
     ],
 )
-def test_crimes_of_single_trials(tmp_path: Path, crime: str, file: str, values: Any, evidence: str) -> None:
+def test_pitfalls_of_single_trials(
+    tmp_path: Path, pitfall: str, file: str, values: Any, evidence: str
+) -> None:
     root = write_results(tmp_path / "r", CLEAN)
     change(root, "torch*", file, **values)
-    finding = findings(root)[crime]
-    assert finding.verdict == FOUND
-    assert evidence in finding.evidence
-    assert finding.fix
+    pitfall = pitfalls(root)[pitfall]
+    assert pitfall.verdict == FOUND
+    assert evidence in pitfall.evidence
+    assert pitfall.fix
 
 
 def test_one_contestant_after_the_other(tmp_path: Path) -> None:
@@ -116,15 +118,15 @@ def test_one_contestant_after_the_other(tmp_path: Path) -> None:
     change(root, "torch*", "trial.json", block=10)
     for seed in range(5):
         change(root, f"numpy*s{seed}", "trial.json", block=seed)
-    assert findings(root)["All of A, then all of B"].verdict == FOUND
+    assert pitfalls(root)["All of A, then all of B"].verdict == FOUND
 
 
 def test_versions_that_change_within_a_contestant(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", CLEAN)
     change(root, "torch*s0", "facts.json", versions={"torch": "9.9", "numpy": "2.3.1"})
-    finding = findings(root)["Unequal versions"]
+    pitfall = pitfalls(root)["Unequal versions"]
     assert (
-        finding.evidence
+        pitfall.evidence
         == "trials of one contestant ran with different packages: torch:eager: torch 1.2.3 and 9.9"
     )
 
@@ -132,7 +134,7 @@ def test_versions_that_change_within_a_contestant(tmp_path: Path) -> None:
 def test_those_found_come_first(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", replace(CLEAN, seeds=1))
     results = load_results(root)
-    verdicts = [finding.verdict for finding in lint(results, compare(results))]
+    verdicts = [pitfall.verdict for pitfall in look_for(results, compare(results))]
     assert verdicts == sorted(verdicts, key=(FOUND, "unknown", CLEAR).index)
 
 
@@ -144,28 +146,28 @@ def change_manifest(directory: Path, **values: Any) -> None:
 def test_seeds_raised_after_the_fact(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", CLEAN)
     name = "Stopping when it looks good"
-    assert findings(root)[name].verdict == CLEAR
+    assert pitfalls(root)[name].verdict == CLEAR
     change_manifest(root, amended=[{"at": "then", "changes": ["cores: 1 → 2", "seeds: 3 → 5"]}])
-    found = findings(root)[name]
+    found = pitfalls(root)[name]
     assert found.verdict == FOUND
     assert "seeds: 3 → 5" in found.evidence
     assert "cores" not in found.evidence
     rule = {"min": 5, "max": 9, "until": "resolved", "within": 0.02, "looks": [], "ended": None}
     change_manifest(root, adaptive=rule)
-    assert findings(root)[name].verdict == CLEAR
+    assert pitfalls(root)[name].verdict == CLEAR
 
 
 def test_crossings_that_cannot_run_are_named(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", CLEAN)
     change_manifest(root, left_out=["numpy:eager on cuda: it runs on cpu only"])
-    found = findings(root)["A selective subset"]
+    found = pitfalls(root)["A selective subset"]
     assert found.verdict == CLEAR
-    assert "left out, since it cannot run: numpy:eager on cuda: it runs on cpu only" in found.evidence
+    assert "left out, because it cannot run: numpy:eager on cuda: it runs on cpu only" in found.evidence
 
 
 def test_trials_of_one_contestant_by_two_versions_of_its_backend(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", CLEAN)
     change(root, "torch*s0", "facts.json", backend_sha256="another")
-    found = findings(root)["Unequal versions"]
+    found = pitfalls(root)["Unequal versions"]
     assert found.verdict == FOUND
     assert "torch:eager: two versions of the backend" in found.evidence
