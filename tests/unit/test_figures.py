@@ -23,18 +23,60 @@ SMALL = Shape(contestants=[NUMPY, TORCH], algorithms=["dqn"], seeds=2, sample_hz
 TABLE = Table("t", "50 % & more", ("Contestant", "Speed, steps/s"), (("a_b:c", "1,200, 1.5×"), ("d|e", "–")))
 
 
+HOSTILE = Table(
+    "h",
+    "<script>alert(1)</script> *x*",
+    ("`name` | <img src=x>", "Text"),
+    (
+        ("a|b\\input{/etc/passwd}\n| c |", "[click](javascript:alert(1))"),
+        ("$x^2$ & ~ # % {}", "_em_ a_b"),
+        ("[9cm]", "*"),
+    ),
+)
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
 def test_markdown_table() -> None:
-    assert markdown(TABLE) == (
-        "**50 % & more**\n\n| Contestant | Speed, steps/s |\n|---|---:|\n"
-        "| a_b:c | 1,200, 1.5× |\n| d\\|e | – |\n"
-    )
+    title, _, *lines = markdown(TABLE).splitlines()
+    assert title == "**50 % &amp; more**"
+    assert [cells(line) for line in (lines[0], *lines[2:])] == [
+        ["Contestant", "Speed, steps/s"],
+        ["a_b:c", "1,200, 1.5×"],
+        ["d\\|e", "–"],
+    ]
+    left, right = cells(lines[1])
+    assert not left.endswith(":")
+    assert right.endswith(":")
 
 
 def test_latex_table_escapes_what_latex_would_obey() -> None:
     text = latex(TABLE)
     assert r"\caption{50 \% \& more}" in text
-    assert r"    a\_b:c & 1,200, 1.5$\times$ \\" in text
+    assert re.search(r"^ *a\\_b:c +& +1,200, 1\.5\$\\times\$ \\\\$", text, re.M)
     assert r"\begin{tabular}{lr}" in text
+    assert r"\toprule" in text
+
+
+def test_hostile_names_stay_inert_in_every_text() -> None:
+    text = markdown(HOSTILE)
+    assert "<" not in text
+    assert not re.search(r"(?<!\\)[*`\[]", text.replace("**", ""))
+    assert {len(cells(line)) for line in text.splitlines()[2:]} == {2}
+    assert len(text.splitlines()) == 2 + 2 + len(HOSTILE.rows)
+    tex = latex(HOSTILE)
+    body = re.sub(r"\\textbackslash\{\}", "", tex)
+    assert r"\input" not in body
+    assert not re.search(r"(?<!\\)[$#%~]", body.replace(r"\ensuremath", ""))
+    rows = [line for line in tex.splitlines() if line.endswith(r"\\")]
+    assert len(rows) == 1 + len(HOSTILE.rows)
+    assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {1}
+    assert not [row for row in rows if row.lstrip().startswith("[")]
+    assert list(csv.reader(comma_separated(HOSTILE).splitlines(keepends=True)))[1:] == [
+        list(row) for row in HOSTILE.rows
+    ]
 
 
 def test_csv_table() -> None:

@@ -123,12 +123,12 @@ def grid(table: Table, widths: list[int]) -> Any:
     from rich.table import Table as Shown
     from rich.text import Text
 
-    from rldyno.text.tables import is_figure
+    from rldyno.text.tables import holds_numbers
 
     title = Text(table.title, "bold")
     shown = Shown(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, (column, width) in enumerate(zip(table.columns, widths, strict=True)):
-        right = index > 0 and is_figure(table, index)
+        right = index > 0 and holds_numbers(table, index)
         shown.add_column(column, justify="right" if right else "left", width=width)
     for row in table.rows:
         shown.add_row(*map(Text, row))

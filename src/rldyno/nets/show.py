@@ -12,7 +12,7 @@ from rldyno.nets.record import read_record
 from rldyno.nets.remarks import remarks
 from rldyno.nets.work import NETS_FILE
 from rldyno.records import files as records
-from rldyno.text.tables import Table, comma_separated, is_figure, latex, markdown
+from rldyno.text.tables import Table, comma_separated, holds_numbers, latex, markdown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,7 +55,7 @@ def print_table(table: Table, console: Console) -> None:
 
     shown = Shown(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(table.columns):
-        figure = is_figure(table, index)
+        figure = holds_numbers(table, index)
         shown.add_column(column, justify="right" if figure else "left", overflow="fold")
     for row in table.rows:
         shown.add_row(*row)

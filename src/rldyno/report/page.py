@@ -20,7 +20,7 @@ from rldyno.report.libraries import jinja2, vl_convert
 from rldyno.report.material import OPEN_GROUPS, Material
 from rldyno.report.section import Panel, Section
 from rldyno.report.theme import PART_COLOURS, html_theme
-from rldyno.text.tables import Table, is_figure
+from rldyno.text.tables import Table, holds_numbers
 
 TEMPLATES = Path(__file__).parent / "templates"
 # Longer tables are cut: --figures has them whole.
@@ -130,7 +130,7 @@ def environment() -> Any:
     made.filters["error"] = lambda value: "–" if value is None else "0" if value == 0 else f"{value:.0e}"
     made.filters["parts"] = sentence_parts
     made.filters["number_columns"] = lambda table: {
-        index for index in range(len(table.columns)) if is_figure(table, index)
+        index for index in range(len(table.columns)) if holds_numbers(table, index)
     }
     return made
 

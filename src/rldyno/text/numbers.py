@@ -1,4 +1,7 @@
-"""Figures as people read them: three significant digits, the interval to the same decimal place."""
+"""Numbers as people read them: three significant digits, the interval to the same decimal place.
+
+By hand, because no library rounds the bounds of an interval to the decimals of its estimate.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,14 @@
-"""Tables of words and figures, as Markdown, LaTeX and CSV."""
+"""Tables of words and numbers, as Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from rldyno.libraries import needed_for
 
 
 @dataclass(frozen=True)
@@ -17,59 +20,63 @@ class Table:
 
 
 def markdown(table: Table) -> str:
-    def line(cells: Sequence[str]) -> str:
-        escaped = (cell.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ") for cell in cells)
-        return f"| {' | '.join(escaped)} |"
-
-    rule = "|".join(
-        ["---", *("---:" if is_figure(table, index) else "---" for index in range(1, len(table.columns)))]
-    )
-    return (
-        "\n".join([f"**{table.title}**", "", line(table.columns), f"|{rule}|", *map(line, table.rows)]) + "\n"
-    )
+    return f"**{markdown_escaped(table.title)}**\n\n{tabulated(table, 'pipe', markdown_escaped)}\n"
 
 
 def latex(table: Table) -> str:
     """A table for the booktabs package."""
-    align = "".join("r" if is_figure(table, index) else "l" for index in range(len(table.columns)))
+    body = tabulated(table, "latex_booktabs", one_line)
+    # `\\` at the end of a row takes a bracket or a star that follows for an argument.
+    body = re.sub(r"(?m)^( *)([\[*])", r"\1{}\2", body)
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{latex_escaped(table.title)}}}",
+        with_symbols(body),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
 
-    def line(cells: Sequence[str]) -> str:
-        return " & ".join(map(latex_escaped, cells)) + r" \\"
 
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"  \centering",
-            rf"  \caption{{{latex_escaped(table.title)}}}",
-            rf"  \begin{{tabular}}{{{align}}}",
-            r"    \toprule",
-            f"    {line(table.columns)}",
-            r"    \midrule",
-            *(f"    {line(row)}" for row in table.rows),
-            r"    \bottomrule",
-            r"  \end{tabular}",
-            r"\end{table}",
-            "",
-        ]
+def tabulated(table: Table, form: str, escaped: Callable[[str], str]) -> str:
+    with needed_for("Markdown and LaTeX tables"):
+        from tabulate import tabulate
+    text: str = tabulate(
+        [list(map(escaped, row)) for row in table.rows],
+        headers=list(map(escaped, table.columns)),
+        tablefmt=form,
+        # Texts stay as they are: `1.50` must not become `1.5`.
+        disable_numparse=True,
+        colalign=["right" if holds_numbers(table, index) else "left" for index in range(len(table.columns))],
     )
+    return text
 
 
-LATEX = {
-    "\\": r"\textbackslash{}",
-    "–": "--",
-    "×": r"$\times$",
-    "·": r"$\cdot$",
-    "∞": r"$\infty$",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-}
+def markdown_escaped(text: str) -> str:
+    """Inert in Markdown, whatever a name holds: no cell, emphasis, code, link or HTML of its own."""
+    escaped = re.sub(r"([\\`*|\[\]])", r"\\\1", one_line(text))
+    # An underscore within a word is no emphasis.
+    escaped = re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", escaped)
+    return escaped.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def latex_escaped(text: str) -> str:
-    return "".join(LATEX.get(character, character) for character in text.replace("\n", " "))
+    """As tabulate escapes the cells of a LaTeX table, and with our symbols."""
+    row = tabulated(Table("", "", (text,), ()), "latex_booktabs", one_line).splitlines()[2]
+    return with_symbols(row.strip().removesuffix(r"\\").strip())
+
+
+SYMBOLS = {"–": "--", "×": r"$\times$", "·": r"$\cdot$", "∞": r"$\infty$", "µ": r"$\mu$", "≥": r"$\geq$"}
+
+
+def with_symbols(text: str) -> str:
+    """Characters that LaTeX's usual fonts have only as commands."""
+    return "".join(SYMBOLS.get(character, character) for character in text)
+
+
+def one_line(text: str) -> str:
+    """Without line ends and control characters, which would break a row."""
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
 def comma_separated(table: Table) -> str:
@@ -80,7 +87,7 @@ def comma_separated(table: Table) -> str:
     return stream.getvalue()
 
 
-def is_figure(table: Table, index: int) -> bool:
-    """Whether a column holds figures: all its cells begin with a number, or say that there is none."""
+def holds_numbers(table: Table, index: int) -> bool:
+    """Whether a column holds numbers: all its cells begin with one, or show that there is none."""
     cells = [row[index] for row in table.rows]
     return bool(cells) and all(cell.lstrip("+-")[:1].isdigit() or cell[:1] in "–∞" for cell in cells)
