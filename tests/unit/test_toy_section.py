@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from report_parts import html_of, material_of
 from rldyno.answers.analysis import Analysis
+from rldyno.cli import app
 from rldyno.report import sections
 from rldyno.report.figures import charts_of, tables_of, write_figures
 from synthetic import NUMPY, TORCH, Shape, write_results
@@ -104,6 +106,13 @@ def test_it_is_among_the_pictures_tables_and_in_their_index(results: Path, tmp_p
     assert "- All trials: Joy of toys: [svg](all-trials--toy-joy.svg)" in index
     assert "Toys give joy." in index
     assert "- Toys: [csv](toy-table.csv), [md](toy-table.md), [tex](toy-table.tex)" in index
+
+
+@pytest.mark.usefixtures("toy")
+def test_it_is_in_the_export(results: Path, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["export", str(results), "--out", str(tmp_path), "--tables"])
+    assert done.exit_code == 0, done.output
+    assert "bear" in (tmp_path / "tables" / "toy-table.csv").read_text()
 
 
 @pytest.mark.usefixtures("toy")

@@ -12,9 +12,18 @@ def export(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A results directory, finished or not.")],
     out: Annotated[Path | None, typer.Option(metavar="DIR2", help="Where to write; DIR/export.")] = None,
     format_: Annotated[str, typer.Option("--format", help="parquet, csv or both.")] = "parquet",
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Also write every table of the report, as CSV, to DIR2/tables.")
+    ] = False,
 ) -> None:
     """Write every number as tables: trials, episodes, progress, samples, and a README of their columns."""
     from rldyno.results.export import export_results
 
     for path in export_results(directory, out, format_):
         print(path)
+    if tables:
+        from rldyno.answers.analysis import Analysis
+        from rldyno.report.figures import export_tables
+
+        for path in export_tables(Analysis.load(directory), (out or directory / "export") / "tables"):
+            print(path)

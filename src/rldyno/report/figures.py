@@ -76,6 +76,18 @@ def write_figures(analysis: Analysis, out: Path, formats: Sequence[str] = FORMAT
     return [index, *(path for entry in entries for path in entry.paths)]
 
 
+def export_tables(analysis: Analysis, out: Path) -> list[Path]:
+    """Every table of the report, whole, as CSV files in `out`."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        written = write_tables(Material(analysis, all_sections()), out, ["csv"])
+        return [path for entry in written for path in entry.paths]
+    except OSError as error:
+        raise Problem(
+            f"cannot write to {out}: {error.strerror}", fix="choose another place with --out", code=1
+        ) from error
+
+
 def named_charts(material: Material) -> Iterator[tuple[str, Panel, Chart]]:
     """(name of its files, panel, chart) of every chart that has data."""
     panels = [panel for section in material.sections for panel in section.charts(material)]
