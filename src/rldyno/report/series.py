@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from rldyno.answers.groups import Group
+from rldyno.probe import metrics
 from rldyno.records import files as records
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Floats
@@ -19,11 +20,6 @@ from rldyno_rig import schema
 SMOOTHING_EPISODES = 100
 # CPU time is counted in ticks of 10 ms: over a shorter stretch a rate is mostly rounding.
 SHORTEST_RATE_S = 0.5
-FILES = {
-    "episodes": (schema.EPISODES_FILE, schema.EPISODE_COLUMNS),
-    "samples": (schema.SAMPLES_FILE, schema.SAMPLE_COLUMNS),
-    "progress": (schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS),
-}
 Columns = Mapping[str, Floats]
 Points = tuple[Floats, Floats]
 """(x, y) of one run."""
@@ -169,10 +165,15 @@ def read_runs(
     damaged: list[str],
 ) -> list[Run]:
     """The series of finished trials, in their order, with the columns that are wanted of each file."""
+    files = {
+        "episodes": (schema.EPISODES_FILE, schema.EPISODE_COLUMNS),
+        "samples": (schema.SAMPLES_FILE, metrics.sample_columns()),
+        "progress": (schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS),
+    }
     home = records.Results(results.directory)
     names = trials["trial"].to_list()
     read: dict[str, list[Columns]] = {}
-    for kind, (file, columns) in FILES.items():
+    for kind, (file, columns) in files.items():
         chosen = tuple(dict.fromkeys(name for item in wanted for name in getattr(item, kind)))
         paths = [home.trial(name) / file for name in names]
         frame, lengths, problems = records.read_csvs(paths, columns, chosen) if chosen else (None, [], [])

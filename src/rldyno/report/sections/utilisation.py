@@ -12,6 +12,7 @@ import polars as pl
 
 from rldyno.answers.groups import Group
 from rldyno.answers.runs import Runs
+from rldyno.probe import metrics
 from rldyno.report.charts import draw_side_by_side
 from rldyno.report.material import GroupPlace, Material
 from rldyno.report.section import Chart, Panel, Section, spread
@@ -191,19 +192,30 @@ MEMORY = (
     use("memory_growth_bytes_per_s"),
 )
 """Other sections show it; here for what is missing there."""
-KINDS = {
-    "cpu-use-of-runs": ("How runs used the CPU", CPU),
-    "gpu-use-of-runs": ("How runs used the GPU", GPU),
-    "energy-of-runs": ("Energy of runs", ENERGY),
-}
+
+
+def other_uses() -> tuple[Use, ...]:
+    """What the probe measures beside these: a new metric is shown without a word here."""
+    shown = {item.source for item in (*CPU, *GPU, *ENERGY, *MEMORY)}
+    return tuple(
+        use(item.name)
+        for item in metrics.columns()
+        if item.title and item.kind in (int, float) and item.name not in shown
+    )
 
 
 def tables(material: Material) -> list[Table]:
     """One row per contestant and comparison, medians over seeds; without columns that no run has."""
     known = recorded(material.results)
+    kinds = {
+        "cpu-use-of-runs": ("How runs used the CPU", CPU),
+        "gpu-use-of-runs": ("How runs used the GPU", GPU),
+        "energy-of-runs": ("Energy of runs", ENERGY),
+        "other-use-of-runs": ("What else was measured of runs", other_uses()),
+    }
     made = (
         use_table(name, title, [item for item in columns if item.source in known], material.groups)
-        for name, (title, columns) in KINDS.items()
+        for name, (title, columns) in kinds.items()
     )
     return [table for table in made if table is not None]
 
