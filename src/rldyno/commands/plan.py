@@ -1,4 +1,4 @@
-"""`rldyno plan`: what a study would run, in which order, for how long."""
+"""`rldyno plan`: the trials of a study, their order and their duration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rldyno.session.estimate import Estimate
+    from rldyno.session.estimate import TimeEstimate
     from rldyno.study.plan import Plan, Trial
     from rldyno_rig.trial_file import Budget
 
@@ -44,7 +44,7 @@ def plan(
         print_plan(Console(highlight=False, markup=False), planned, estimated, show_all=show_all)
 
 
-def plan_json(plan: Plan, estimate: Estimate) -> dict[str, Any]:
+def plan_json(plan: Plan, estimate: TimeEstimate) -> dict[str, Any]:
     return {
         "title": plan.study.title,
         "study_sha256": plan.study.sha256,
@@ -64,7 +64,7 @@ def plan_json(plan: Plan, estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def print_plan(console: Console, plan: Plan, estimate: Estimate, *, show_all: bool) -> None:
+def print_plan(console: Console, plan: Plan, estimate: TimeEstimate, *, show_all: bool) -> None:
     from rich.table import Table
 
     shown = len(plan.opening) if show_all else shown_trials(plan)
@@ -92,7 +92,7 @@ def print_plan(console: Console, plan: Plan, estimate: Estimate, *, show_all: bo
 
 
 def shown_trials(plan: Plan) -> int:
-    """Whole blocks up to the limit; the beginning of the first block if that is longer."""
+    """Whole blocks up to the limit; a part of the first block if that is longer."""
     if len(plan.opening) <= SHOWN_TRIALS:
         return len(plan.opening)
     per_block = len(plan.cells)
@@ -164,11 +164,11 @@ def spell_budget(budget: Budget) -> str:
     return " or ".join(limits)
 
 
-def opening_estimate(plan: Plan, estimate: Estimate) -> Estimate:
+def opening_estimate(plan: Plan, estimate: TimeEstimate) -> TimeEstimate:
     return dataclasses.replace(estimate, guesses=estimate.guesses[: len(plan.opening)])
 
 
-def _totals(plan: Plan, estimate: Estimate) -> list[str]:
+def _totals(plan: Plan, estimate: TimeEstimate) -> list[str]:
     opening, seeds = len(plan.opening), len(plan.study.seeds)
     adaptive = plan.study.adaptive
     counted = f"{opening} trials: {len(plan.cells)} cells × {adaptive.min if adaptive else seeds} seeds"
@@ -191,7 +191,7 @@ UNTIL_WORDS = {
 }
 
 
-def _spell_time(estimate: Estimate, trials: int) -> str:
+def _spell_time(estimate: TimeEstimate, trials: int) -> str:
     if not estimate.unknown:
         return f"at most {spell_seconds(estimate.total_s)}, one after the other"
     if estimate.unknown == trials:

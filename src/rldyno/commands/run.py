@@ -1,4 +1,4 @@
-"""`rldyno run STUDY`: run a study, or go on with it."""
+"""`rldyno run STUDY`: run a study, or continue it."""
 
 from __future__ import annotations
 
@@ -22,18 +22,16 @@ def run(
     jobs: Annotated[int, typer.Option(min=1, help="Trials at a time, each on CPUs of its own.")] = 1,
     hours: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Start no block of seeds that would not end within so many hours."),
+        typer.Option(min=0.0, help="Start no block of seeds that would end later than this."),
     ] = None,
     keep_failed: Annotated[
         bool,
         typer.Option("--keep-failed", help="Leave failed trials as they are instead of running them again."),
     ] = False,
     amend: Annotated[
-        bool, typer.Option("--amend", help="Go on although the study or the conditions have changed.")
+        bool, typer.Option("--amend", help="Continue although the study or the conditions have changed.")
     ] = False,
-    no_verify: Annotated[
-        bool, typer.Option("--no-verify", help="Do not prove contestants first; they stay uncertified.")
-    ] = False,
+    no_verify: Annotated[bool, typer.Option("--no-verify", help="Do not certify contestants first.")] = False,
     max_noise: Annotated[
         float | None,
         typer.Option(min=0.0, metavar="SCORE", help="Run trials again whose noise score is above this."),
@@ -52,7 +50,7 @@ def run(
     ] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no HTML report at the end.")] = False,
 ) -> None:
-    """Run a study and print its answer. Run again, it goes on where it stopped."""
+    """Run a study and print its answer. The same command continues an interrupted run."""
     from rich.console import Console
 
     from rldyno.errors import Problem

@@ -1,4 +1,4 @@
-"""`rldyno trial DIR`: the one command a launcher runs."""
+"""`rldyno trial DIR`: the only command that a launcher runs."""
 
 from __future__ import annotations
 

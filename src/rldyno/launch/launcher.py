@@ -54,7 +54,7 @@ class Launcher(Protocol):
     """Where trials run. `local` starts processes; a batch system would submit jobs.
 
     For Slurm, for example: `has_room` compares the queued jobs with a limit, `start` calls sbatch with
-    `rldyno trial DIR`, `wait` asks squeue and sacct, `stop` calls scancel.
+    `rldyno trial DIR`, `wait` reads squeue and sacct, `stop` calls scancel.
     """
 
     def has_room(self, trial: PreparedTrial) -> bool:

@@ -30,7 +30,7 @@ def locked(path: Path, patience_s: float = 0.5) -> Iterator[None]:
     """Hold `path` exclusively. The system releases it however the process ends.
 
     flock and not the filelock package: that one empties the file it fails to lock, and with it the name of
-    the holder. The patience outlasts somebody who only looks whether the lock is held.
+    the holder. The wait is longer than another process needs to check whether the lock is held.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -47,7 +47,7 @@ def locked(path: Path, patience_s: float = 0.5) -> Iterator[None]:
 
 
 def lock_holder(path: Path) -> Json | None:
-    """What the process that holds the lock wrote about itself; None when nobody holds it."""
+    """What the process that holds the lock wrote about itself; None when it is free."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

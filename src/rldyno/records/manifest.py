@@ -61,7 +61,7 @@ class Amendment:
 
 @dataclass(frozen=True)
 class InterimCheck:
-    """A look at the comparisons of a study with adaptive seeds while it runs."""
+    """The state of the comparisons at one moment of a run with adaptive seeds."""
 
     at: str
     added: int

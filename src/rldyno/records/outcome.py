@@ -142,9 +142,9 @@ class Outcome:
             return None
         section, _, name = path.rpartition(".")
         own = self.value(f"{section}.reasons") if section else None
-        said = (own or {}).get(name) or self.reasons.get(path.partition(".")[0])
-        if said:
-            return str(said)
+        given = (own or {}).get(name) or self.reasons.get(path.partition(".")[0])
+        if given:
+            return str(given)
         return NO_RESULT if path.startswith("result.") and self.result is None else NOT_RECORDED
 
 

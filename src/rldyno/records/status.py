@@ -1,4 +1,4 @@
-"""The words for where a trial stands. Only `done` and `failed` are written, in outcome.json."""
+"""The words for the state of a trial. Only `done` and `failed` are written, in outcome.json."""
 
 PENDING, RUNNING, DONE, FAILED, INTERRUPTED = "pending", "running", "done", "failed", "interrupted"
 STATES = (DONE, FAILED, RUNNING, INTERRUPTED, PENDING)

@@ -1,4 +1,4 @@
-"""Where a trial stands, from its files and its lock alone, and its earlier attempts."""
+"""The state of a trial, from its files and its lock alone, and its earlier attempts."""
 
 from __future__ import annotations
 

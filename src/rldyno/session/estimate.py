@@ -56,7 +56,7 @@ class Guess:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class TimeEstimate:
     guesses: tuple[Guess, ...]
     """One per trial, in the plan's order."""
 
@@ -75,9 +75,9 @@ class Estimate:
         return tuple(dict.fromkeys(guess.source for guess in self.guesses))
 
 
-def estimate(plan: Plan, rates: Rates) -> Estimate:
+def estimate(plan: Plan, rates: Rates) -> TimeEstimate:
     guesses = {cell: _guess(cell, rates) for cell in plan.cells}
-    return Estimate(tuple(guesses[trial.cell] for trial in plan.trials))
+    return TimeEstimate(tuple(guesses[trial.cell] for trial in plan.trials))
 
 
 def estimated_seconds(plan: Plan, trials: set[str]) -> dict[str, float]:

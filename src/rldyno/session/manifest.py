@@ -35,7 +35,7 @@ def _version(name: str) -> str | None:
 
 
 def make_manifest(plan: Plan, interpreters: Mapping[str, Interpreter], earlier: Manifest | None) -> Manifest:
-    """The manifest of this run. A run that continues keeps what `earlier` says of its beginning."""
+    """The manifest of this run. A run that continues keeps what `earlier` holds of its beginning."""
     before = earlier or Manifest(started_at=now_iso())
     return Manifest(
         rldyno=rldyno.__version__,

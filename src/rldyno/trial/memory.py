@@ -19,7 +19,7 @@ LEAK_SHARE_PER_MINUTE = 0.01
 LEAK_BYTES = 2**20
 """And at least so much in the second half of the training: allocators grow in steps of this size."""
 _MARKS = {"import": "import", "build": "build", "first_call": "warm"}
-"""Name of a mark → the part of start-up at whose end it stands."""
+"""Name of a mark → the part of start-up that ends there."""
 
 
 @dataclass(frozen=True)

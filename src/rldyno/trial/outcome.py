@@ -68,7 +68,7 @@ class Measured:
     """The kernel killed some process for memory meanwhile."""
     affinity: Json = field(default_factory=lambda: {"worker": None, "probe": None})
     cores: int = 1
-    """Granted to the worker."""
+    """Of the worker."""
     counted: Counted = field(default_factory=Counted)
     idle: Idle | None = None
 

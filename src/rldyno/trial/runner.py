@@ -1,7 +1,7 @@
 """One trial: start the worker, watch it, stop it if necessary, and write the outcome.
 
-This is what `rldyno trial DIR` runs, in a process of its own that sits on another CPU than the worker. It
-starts once per trial: nothing heavy is imported here.
+This is what `rldyno trial DIR` runs, in a process of its own, on another CPU than the worker. It starts
+once per trial: nothing heavy is imported here.
 """
 
 from __future__ import annotations
