@@ -1,0 +1,160 @@
+"""A whole session with a launcher that starts no process: the steps, continuing, failures."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from rldyno.errors import Problem
+from rldyno.launch.launcher import EndedTrial, PreparedTrial, RunningTrial
+from rldyno.records.directory import ResultsDirectory
+from rldyno.records.files import write_json
+from rldyno.records.outcome import Noise, Outcome
+from rldyno.records.trial_state import read_trial, trial_state
+from rldyno.session.session import Options, Session
+from rldyno_rig.result_file import WorkerResult
+
+STUDY = """
+contestants = "numpy:eager"
+algorithms = "dqn"
+environments = "CartPole-v1"
+seeds = 3
+[budget]
+steps = 300
+"""
+
+
+class FakeLauncher:
+    """Each trial ends when it is waited for, with the outcome that `outcomes` gives for its seed."""
+
+    def __init__(self, outcomes: dict[int, Outcome | None] | None = None) -> None:
+        self.outcomes = outcomes or {}
+        self.running_trials: list[RunningTrial] = []
+        self.started: list[int] = []
+        self.stopped = False
+
+    def has_room(self, trial: PreparedTrial) -> bool:
+        return not self.running_trials
+
+    def start(self, trial: PreparedTrial) -> None:
+        self.started.append(trial.file.seed)
+        self.running_trials.append(RunningTrial(trial))
+
+    def running(self) -> Sequence[RunningTrial]:
+        return self.running_trials
+
+    def wait(self, timeout_s: float) -> list[EndedTrial]:
+        trial = self.running_trials.pop().trial
+        seed = trial.file.seed
+        outcome = self.outcomes.get(seed, done(seed))
+        if outcome is not None:
+            write_json(trial.directory / "outcome.json", outcome.to_json())
+        return [EndedTrial(trial, 1.0, 0 if outcome else 9, "" if outcome else "no such CPU")]
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def done(seed: int) -> Outcome:
+    return Outcome(
+        status="done",
+        reason="steps",
+        wall_s=2.0,
+        noise=Noise(host="here", calibration_ns=1000 - seed, score=0.0),
+        result=WorkerResult("steps", steps=300, train_start_ns=10**9, train_ns=10**9),
+    )
+
+
+FAILED = Outcome(status="failed", reason="crashed", message="ValueError: x", log_tail="Traceback\nValueError")
+
+
+class Lab:
+    def __init__(self, folder: Path) -> None:
+        self.study = folder / "study.toml"
+        self.study.write_text(STUDY)
+        self.directory = ResultsDirectory(folder / "out")
+        self.printed = ""
+
+    def run(self, launcher: FakeLauncher, **options: bool) -> bool:
+        stream = io.StringIO()
+        chosen = Options(
+            **{"verify": False, "limits": False, "report": False, **options},
+            out=self.directory.root,
+            overrides={"numpy": Path(sys.executable)},
+        )
+        try:
+            return Session(self.study, chosen, Console(file=stream, width=200), launcher).run()
+        finally:
+            self.printed = stream.getvalue()
+
+    def trials(self) -> list[Path]:
+        return [self.directory.trial(trial) for trial in self.directory.read_manifest().trials]
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path)
+
+
+def test_a_session_runs_every_trial_once_and_answers(lab: Lab) -> None:
+    launcher = FakeLauncher()
+    assert lab.run(launcher)
+    assert sorted(launcher.started) == [0, 1, 2]
+    assert launcher.stopped
+    assert all(trial_state(trial).done for trial in lab.trials())
+    assert lab.directory.study.read_text() == STUDY
+    assert "[3/3]" in lab.printed
+    assert "numpy:eager" in lab.printed
+    again = FakeLauncher()
+    assert lab.run(again)
+    assert again.started == []
+    assert "all 3 trials have already ended" in lab.printed
+    assert len(lab.directory.read_manifest().resumed_at) == 1
+
+
+def test_each_trial_learns_what_the_ones_before_it_showed(lab: Lab) -> None:
+    launcher = FakeLauncher()
+    lab.run(launcher)
+    known = {}
+    for seed, trial in zip(launcher.started, lab.trials(), strict=True):
+        file = read_trial(trial)
+        assert file.conditions.host == lab.directory.read_manifest().host
+        assert file.conditions.best_calibration_ns == known
+        known = {"here": min(1000 - seed, known.get("here", 1000))}
+
+
+def test_failed_trials_are_reported_and_run_again(lab: Lab) -> None:
+    assert not lab.run(FakeLauncher({1: FAILED}))
+    assert "failed: crashed: ValueError: x" in lab.printed
+    assert "  | ValueError" in lab.printed
+    assert "1 of 3 trials are not done; the same command runs them again" in lab.printed
+    kept = FakeLauncher()
+    assert not lab.run(kept, keep_failed=True)
+    assert kept.started == []
+    again = FakeLauncher()
+    assert lab.run(again)
+    assert again.started == [1]
+    assert "2 of 3 trials have already ended; 1 to run" in lab.printed
+
+
+def test_a_trial_without_an_outcome_counts_as_failed(lab: Lab) -> None:
+    assert not lab.run(FakeLauncher({2: None}))
+    assert "ended without an outcome: no such CPU" in lab.printed
+
+
+def test_another_study_in_the_same_directory_is_refused(lab: Lab) -> None:
+    lab.run(FakeLauncher())
+    lab.study.write_text(STUDY.replace("seeds = 3", "seeds = 4"))
+    with pytest.raises(Problem, match="the study has changed") as caught:
+        lab.run(FakeLauncher())
+    assert caught.value.detail == "seeds: 3 → 4"
+    more = FakeLauncher()
+    assert lab.run(more, amend=True)
+    assert more.started == [3]
+    (amendment,) = lab.directory.read_manifest().amended
+    assert amendment.changes == ("seeds: 3 → 4",)
