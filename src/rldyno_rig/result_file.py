@@ -52,4 +52,9 @@ class WorkerResult:
         return self.threshold.get("time_ns") if self.threshold and self.threshold.get("reached") else None
 
 
+def crashed(message: str) -> Dict[str, Any]:
+    """What a worker writes that an exception ended. The file has no measured values, not even zeros."""
+    return {"reason": "crashed", "message": message}
+
+
 _FIELDS = tuple(entry.name for entry in fields(WorkerResult))

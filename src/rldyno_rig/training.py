@@ -20,6 +20,7 @@ from rldyno_rig.clock import Clock
 from rldyno_rig.loading import load_backend
 from rldyno_rig.parts.streams import streams
 from rldyno_rig.recorder import Recorder
+from rldyno_rig.result_file import WorkerResult, crashed
 from rldyno_rig.trial_file import TrialFile
 
 WARM_UP_CALLS = 3
@@ -37,15 +38,15 @@ def train(directory: Path, started_ns: int) -> int:
     except Exception as error:
         traceback.print_exc()
         message = "{}: {}".format(type(error).__name__, str(error).strip().split("\n")[0])
-        write_json(directory / schema.RESULT_FILE, {"reason": "crashed", "message": message})
+        write_json(directory / schema.RESULT_FILE, crashed(message))
         return 1
-    write_json(directory / schema.RESULT_FILE, result)
+    write_json(directory / schema.RESULT_FILE, result.to_json())
     return 0
 
 
 def _train(
     directory: Path, trial: TrialFile, recorder: Recorder, spawn_ns: int, started_ns: int
-) -> Dict[str, Any]:
+) -> WorkerResult:
     clock = recorder.clock
     startup = {"interpreter": started_ns - spawn_ns}
     resident: Dict[str, Optional[int]] = {}
@@ -71,28 +72,28 @@ def _train(
     steps = algorithms.train(job)
     startup["warm"] = clock.started - spawn_ns - sum(startup.values())
     _check_weights(job, recorder)
-    return {
-        "reason": recorder.reason or "steps",
-        "message": recorder.message or "reached its budget of " + (recorder.reason or "steps"),
-        "steps": steps,
-        "episodes": recorder.episodes,
-        "updates": recorder.updates,
-        "startup_ns": startup,
-        "train_start_ns": clock.started - spawn_ns,
-        "train_ns": sum(clock.spent),
-        "phases_ns": clock.phases(),
-        "learning": recorder.learning if recorder.updates else None,
-        "threshold": recorder.threshold,
-        "final_return": recorder.final_return(),
-        "memory": {
+    return WorkerResult(
+        reason=recorder.reason or "steps",
+        message=recorder.message or "reached its budget of " + (recorder.reason or "steps"),
+        steps=steps,
+        episodes=recorder.episodes,
+        updates=recorder.updates,
+        startup_ns=startup,
+        train_start_ns=clock.started - spawn_ns,
+        train_ns=sum(clock.spent),
+        phases_ns=clock.phases(),
+        learning=recorder.learning if recorder.updates else None,
+        threshold=recorder.threshold,
+        final_return=recorder.final_return(),
+        memory={
             **resident,
             "used_bytes": footprint.used_bytes(),
             "replay_bytes": recorder.replay_bytes,
             "replay_rows": recorder.replay_rows,
         },
-        "transfer": transfers.moved(sizes, recorder, trial.device),
-        "device_memory": transfers.device_memory(backend, trial.device),
-    }
+        transfer=transfers.moved(sizes, recorder, trial.device),
+        device_memory=transfers.device_memory(backend, trial.device),
+    )
 
 
 def build(trial: TrialFile, backend: Backend, recorder: Recorder) -> Job:

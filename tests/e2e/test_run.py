@@ -194,7 +194,7 @@ def test_directory_of_somebody_else(lab: Lab) -> None:
     (lab.out / "thesis.tex").write_text("precious")
     done = lab.run("good")
     assert done.returncode == 2
-    assert "is not empty and holds no results of rldyno (it has thesis.tex)" in done.stderr
+    assert "is not empty and is not a results directory of rldyno (it contains thesis.tex)" in done.stderr
     assert [entry.name for entry in lab.out.iterdir()] == ["thesis.tex"]
 
 
