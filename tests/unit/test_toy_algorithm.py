@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from rldyno.answers.table import compare
 from rldyno.errors import Problem
 from rldyno.limits.floor import UPDATE, Limits, floor, flops
 from rldyno.limits.trials import update_floor
+from rldyno.results.load import load_results
 from rldyno.study.file import load_study
 from rldyno.study.plan import make_plan
 from rldyno_rig import hyper, schema, training
@@ -31,6 +33,7 @@ from rldyno_rig.reference.network import q_gradients, q_values
 from rldyno_rig.spec import Head, Params, Q, Spec
 from rldyno_rig.synthetic import Draw
 from rldyno_rig.trial_file import Budget, TrialFile
+from synthetic import Shape, write_results
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,7 +177,9 @@ def test_its_floor_is_known() -> None:
     assert found == update_floor("toy", hyper.to_json(spec.hyper), [4], 2, limits, "float32")
 
 
-def test_it_has_a_title_where_names_are_shown() -> None:
-    assert title_of("toy") == "Toy SARSA"
-    assert title_of("gone") == "gone"
+def test_its_title_is_shown(tmp_path: Path) -> None:
+    results = load_results(write_results(tmp_path / "r", Shape(algorithms=["toy"])))
+    (group,) = compare(results)
+    assert group.algorithm == "Toy SARSA"
+    assert title_of("gone") == "gone", "records of an algorithm that no longer exists keep its name"
     assert "toy" in LEARNERS
