@@ -46,7 +46,7 @@ def nothing_may_start(*arguments: object, **options: object) -> None:
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_a_gpu_that_is_not_there_is_told_before_anything_starts(
+def test_a_missing_gpu_is_reported_before_anything_starts(
     arguments: list[str], instead: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -81,7 +81,9 @@ def test_hidden_and_broken_gpus_have_their_own_words(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(("status", "usable"), [(0, True), (100, False)])
-def test_without_nvml_the_driver_is_asked(monkeypatch: pytest.MonkeyPatch, status: int, usable: bool):
+def test_without_nvml_the_cuda_driver_counts_the_gpus(
+    monkeypatch: pytest.MonkeyPatch, status: int, usable: bool
+):
     class Cuda:
         def cuInit(self, flags: int) -> int:
             return status

@@ -1,4 +1,4 @@
-"""Whether this machine has the device that is asked for: told once, before anything starts on it."""
+"""Whether this machine has the requested device: checked once, before anything starts on it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from typing import Literal, get_args
 
 from rldyno.errors import Problem
+from rldyno_rig.cuda_driver import open_cuda_driver
 
 Device = Literal["cpu", "cuda"]
 DEVICES: tuple[str, ...] = get_args(Device)
@@ -14,7 +15,7 @@ HIDDEN = "CUDA_VISIBLE_DEVICES"
 
 
 def check_device(device: str, instead: str = "leave out --device cuda") -> None:
-    """A Problem if no worker could use it; `instead` tells how to do without."""
+    """A Problem if no worker could use it; `instead` is how to do without it."""
     if device not in DEVICES:
         raise Problem(f"--device {device}: unknown here", fix=f"choose from: {', '.join(DEVICES)}")
     if device == "cpu":
@@ -34,26 +35,26 @@ def check_device(device: str, instead: str = "leave out --device cuda") -> None:
 
 
 def usable_gpus() -> tuple[int, str | None]:
-    """(how many a worker can see, why the machine has none; no reason if it has, but hidden)."""
-    from rldyno.probe.nvml import start_nvml, visible_devices
+    """(how many GPUs a worker can use, why the machine has none; no reason if all are hidden)."""
+    from rldyno.probe.nvml import opened_nvml, visible_devices
 
-    nvml, reason = start_nvml()
-    if nvml is None:
-        # Some boards compute without NVML; what NVML would have measured is then missing, with this reason.
-        count = gpus_of_the_driver()
-        return count, None if count else reason
-    try:
-        if not nvml.nvmlDeviceGetCount():
-            return 0, "the driver lists none"
-        return len(visible_devices(nvml, os.environ)), None
-    except nvml.NVMLError as error:
-        return 0, f"NVML: {error}"
+    with opened_nvml() as (nvml, reason):
+        if nvml is None:
+            # Some boards compute without NVML. What NVML would measure is then missing, with this reason.
+            count = gpus_of_the_driver()
+            return count, None if count else reason
+        try:
+            if not nvml.nvmlDeviceGetCount():
+                return 0, "the driver lists none"
+            return len(visible_devices(nvml, os.environ)), None
+        except nvml.NVMLError as error:
+            return 0, f"NVML: {error}"
 
 
 def gpus_of_the_driver() -> int:
     """How many CUDA itself can use, of those that CUDA_VISIBLE_DEVICES leaves."""
     try:
-        cuda = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+        cuda = open_cuda_driver()
     except OSError:
         return 0
     count = ctypes.c_int(0)

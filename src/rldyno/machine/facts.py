@@ -108,21 +108,16 @@ def cgroup_cores(root: Path = _CGROUP_ROOT, membership: Path = Path("/proc/self/
 
 def gpus() -> tuple[list[dict[str, Any]], str | None]:
     """NVIDIA GPUs, and why there are none."""
-    try:
-        import pynvml
-    except ImportError:
-        return [], "nvidia-ml-py is not installed"
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        return [], f"NVML: {error}"
-    try:
-        found = [_gpu(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())]
+    from rldyno.probe.nvml import opened_nvml
+
+    with opened_nvml() as (nvml, reason):
+        if nvml is None:
+            return [], reason
+        try:
+            found = [_gpu(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
+        except nvml.NVMLError as error:
+            return [], f"NVML: {error}"
         return found, None if found else "the driver lists no GPU"
-    except pynvml.NVMLError as error:
-        return [], f"NVML: {error}"
-    finally:
-        pynvml.nvmlShutdown()
 
 
 def machine_variant() -> str:
@@ -234,7 +229,7 @@ def _quota_v1(group: Path) -> float | None:
 
 
 def _gpu(nvml: Any, index: int) -> dict[str, Any]:
-    """What a card or driver does not tell is None, with the reason in `reasons`."""
+    """What a card or driver does not report is None, with the reason in `reasons`."""
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     calls: dict[str, Callable[[], Any]] = {
         "name": lambda: nvml.nvmlDeviceGetName(handle),

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 
@@ -175,7 +176,7 @@ def _uuid(nvml: Any, handle: Any) -> str:
 
 
 def start_nvml() -> tuple[Any, str | None]:
-    """(the pynvml module, initialised, or None; why there is none)."""
+    """(the pynvml module, initialised, or None; why there is none). The one place that opens NVML."""
     try:
         import pynvml
     except ImportError:
@@ -187,13 +188,29 @@ def start_nvml() -> tuple[Any, str | None]:
     return pynvml, None
 
 
+@contextlib.contextmanager
+def opened_nvml() -> Iterator[tuple[Any, str | None]]:
+    """`start_nvml` for one look; shut down afterwards."""
+    nvml, reason = start_nvml()
+    try:
+        yield nvml, reason
+    finally:
+        if nvml is not None:
+            with contextlib.suppress(nvml.NVMLError):
+                nvml.nvmlShutdown()
+
+
 def main() -> None:
+    with opened_nvml() as (nvml, reason):
+        if nvml is None:
+            print(f"no GPU can be read: {reason}")
+        else:
+            _print_all(nvml)
+
+
+def _print_all(nvml: Any) -> None:
     import os
 
-    nvml, reason = start_nvml()
-    if nvml is None:
-        print(f"no GPU can be read: {reason}")
-        return
     print(f"driver {nvml.nvmlSystemGetDriverVersion()}")
     for index, handle in visible_devices(nvml, os.environ):
         device = Device(nvml, handle, index)
@@ -209,7 +226,6 @@ def main() -> None:
             print(f"  {name:18} {shown}  ({took_us:.0f} µs)")
         if "memory_reserved" in device.reasons:
             print(f"  {'memory reserved':18} not readable: {device.reasons['memory_reserved']}")
-    nvml.nvmlShutdown()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import numpy as np
 
+from rldyno_rig.cuda_driver import open_cuda_driver
+
 _NON_BLOCKING = 1
 _NO_TIMING = 2
 _ALIGNMENT = 256
@@ -43,7 +45,7 @@ class Driver:
     """libcuda, on the first GPU this process may see, in the context that frameworks share."""
 
     def __init__(self) -> None:
-        library = ctypes.CDLL("libcuda.so.1")
+        library = open_cuda_driver()
         for name, arguments in _SIGNATURES.items():
             function = getattr(library, name)
             function.argtypes = arguments
