@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import tomllib
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from rldyno.errors import Problem
+from rldyno.toml import models
 
 CONFIG_VARIABLE = "RLDYNO_CONFIG"
 CACHE_VARIABLE = "RLDYNO_CACHE_DIR"
-
-Model = TypeVar("Model", bound=BaseModel)
 
 
 class Config(BaseModel):
@@ -69,36 +66,4 @@ def load_config() -> Config:
                 fix=f"create it, or unset {CONFIG_VARIABLE}",
             )
         return Config()
-    return validated(Config, path)
-
-
-def validated(model: type[Model], path: Path) -> Model:
-    """The TOML file as an instance of `model`; whatever is wrong with it becomes one Problem."""
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise Problem(f"cannot read {path}: {error.strerror}", fix="check its permissions") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Problem(f"{path} is not valid TOML: {error}", fix="correct the file") from error
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        problems = [_sentence(problem, model) for problem in error.errors()]
-        raise Problem(
-            f"{path}: {problems[0]}",
-            detail="\n".join(problems[1:]) or None,
-            fix="correct the file",
-        ) from error
-
-
-def _sentence(error: Any, model: type[BaseModel]) -> str:
-    *_, last = where = [str(part) for part in error["loc"]] or [""]
-    if error["type"] == "extra_forbidden":
-        known = list(model.model_fields) if len(where) == 1 else []
-        close = difflib.get_close_matches(last, known, n=1)
-        hint = f", did you mean `{close[0]}`?" if close else ""
-        return f"unknown key `{'.'.join(where)}`{hint}"
-    if error["type"] == "missing":
-        return f"`{'.'.join(where)}` is missing"
-    message = error["msg"].removeprefix("Value error, ")
-    return f"`{'.'.join(where)}`: {message}" if where != [""] else message
+    return models.load(Config, path, "the config file")

@@ -12,8 +12,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from rldyno.claims.metrics import metrics
 from rldyno.stats.bootstrap import ENOUGH_RUNS
-from rldyno.study import lines as toml_lines
-from rldyno.study.lines import spelled, suggest
+from rldyno.toml.models import add_mistakes
+from rldyno.toml.source import read, suggest
 
 Scalar = str | int | float | bool
 KEYS = (
@@ -36,6 +36,7 @@ KEYS = (
     "data",
 )
 HYPER = "hyper."
+WORDING = {"too_short": "a claim needs a [[claim.check]]"}
 FIX = "correct the file; docs/answers.md explains the form of a claim"
 
 
@@ -176,7 +177,7 @@ class Claim(_Table):
 
 def load_claims(path: Path) -> tuple[Claim, ...]:
     """The claims of a file; one Problem lists all its mistakes."""
-    source = toml_lines.read(path)
+    source = read(path)
     claims: list[Claim] = []
     for key in source.table:
         if key != "claim":
@@ -191,8 +192,8 @@ def load_claims(path: Path) -> tuple[Claim, ...]:
         except ValidationError as error:
             rejected = error.errors(include_url=False)
             # A rejected check also leaves too few of them, which says nothing new.
-            for details in [item for item in rejected if item["type"] != "too_short"] or rejected:
-                source.mistake(("claim", index, *details["loc"]), message(details))
+            new = [details for details in rejected if details["type"] != "too_short"] or rejected
+            add_mistakes(source, new, Claim, "a claim", inside=("claim", index), wording=WORDING)
     seen: set[str] = set()
     for index, claim in enumerate(claims):
         if claim.id in seen:
@@ -201,21 +202,6 @@ def load_claims(path: Path) -> tuple[Claim, ...]:
     if source.mistakes:
         raise source.problem(FIX)
     return tuple(claims)
-
-
-def message(details: Any) -> str:
-    kind = details["type"]
-    if kind == "missing":
-        return "missing: a claim must give it"
-    if kind == "extra_forbidden":
-        known = [*Claim.model_fields, *Check.model_fields]
-        return "unknown key" + suggest(str(details["loc"][-1]), known)
-    if kind == "value_error":
-        return str(details["ctx"]["error"])
-    if kind == "too_short":
-        return "a claim needs a [[claim.check]]"
-    said = str(details["msg"]).removeprefix("Input should be ")
-    return f"must be {said}, not {spelled(details['input'])}"
 
 
 def shipped_claims() -> tuple[Claim, ...]:

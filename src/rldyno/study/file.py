@@ -23,10 +23,11 @@ from pydantic import (
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from rldyno.study import hyper as study_hyper
-from rldyno.study import lines as toml_lines
-from rldyno.study.lines import Location, Source, spelled, suggest
 from rldyno.study.placement import Placement, place
 from rldyno.study.seeds import Adaptive, adaptive_part, all_seeds, whole
+from rldyno.toml.lines import Location, key_name
+from rldyno.toml.models import add_mistakes
+from rldyno.toml.source import Source, read, spelled, suggest
 from rldyno.toolchains.contestants import Catalogue, check_contestant
 from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.envs import BUILT_IN
@@ -176,7 +177,7 @@ def load_study(path: Path | str, catalogue: Catalogue | None = None) -> Study:
         from rldyno.toolchains.catalogue import catalogue as shipped
 
         catalogue = shipped()
-    source = toml_lines.read(Path(path))
+    source = read(Path(path))
     table = dict(source.table)
     hyper_table = table.pop("hyper", {})
     file = _validate(source, table, catalogue)
@@ -229,7 +230,7 @@ def _spelled_out(study: Study) -> dict[str, str]:
     lines |= {f"budget.{key}": _spelled(value) for key, value in budget.items()}
     lines |= {f"budget.stop.{key}": _spelled(value) for key, value in stop.items()}
     for entry in overrides:
-        key = toml_lines.key_name(("hyper", entry["algorithm"], entry["environment"], entry["name"]))
+        key = key_name(("hyper", entry["algorithm"], entry["environment"], entry["name"]))
         lines[key] = _spelled(entry["values"])
     return lines
 
@@ -250,8 +251,8 @@ def _validate(source: Source, table: dict[str, Any], catalogue: Catalogue) -> St
     except ValidationError as error:
         rejected = error.errors(include_url=False)
     valid = copy.deepcopy(table)
+    add_mistakes(source, rejected, StudyFile, "a study", more_keys=("hyper",))
     for details in sorted(rejected, key=_removal_order, reverse=True):
-        source.mistake(_place_of(details), _message(details))
         _remove(valid, details["loc"])
     try:
         return StudyFile.model_validate(valid, context=catalogue)
@@ -277,45 +278,6 @@ def _remove(table: Any, location: Location) -> None:
         table.pop(last, None)
     else:
         del table[int(last)]
-
-
-def _place_of(details: ErrorDetails) -> Location:
-    index = details.get("ctx", {}).get("index")
-    return details["loc"] if index is None else (*details["loc"], index)
-
-
-def _message(details: ErrorDetails) -> str:
-    kind, context = details["type"], details.get("ctx", {})
-    if kind == "extra_forbidden":
-        *table, name = map(str, details["loc"])
-        return "unknown key" + suggest(name, _KEYS[".".join(table)])
-    if kind == "missing":
-        return "missing: a study must give it"
-    if kind == "value_error":
-        return str(context["error"])
-    if kind not in _WANTED:
-        return details["msg"]
-    return f"must be {_WANTED[kind].format(**context)}, not {spelled(details['input'])}"
-
-
-_KEYS = {
-    "": [*(name for name in StudyFile.model_fields if name != "adaptive"), "hyper"],
-    "seeds": [*Adaptive.model_fields],
-    "budget": [*BudgetTable.model_fields],
-    "budget.stop": ["return", "episodes"],
-}
-_WANTED = {
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "finite_number": "a finite number",
-    "string_type": "a text",
-    "model_type": "a table",
-    "literal_error": "{expected}",
-    "greater_than": "above {gt:g}",
-    "less_than": "below {lt:g}",
-    "less_than_equal": "at most {le:g}",
-    "greater_than_equal": "at least {ge:g}",
-}
 
 
 def _check_budget(source: Source, budget: BudgetTable) -> None:

@@ -9,7 +9,8 @@ import typing
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from rldyno.study.lines import Location, Source, spelled, suggest
+from rldyno.toml.lines import Location
+from rldyno.toml.source import Source, spelled, suggest
 from rldyno_rig import hyper
 from rldyno_rig.algorithms import ALGORITHMS
 

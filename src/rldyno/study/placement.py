@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from rldyno.study.lines import Location, Source
+from rldyno.toml.lines import Location
+from rldyno.toml.source import Source
 from rldyno.toolchains.contestants import Catalogue
 from rldyno_rig.contestant import Contestant
 

@@ -11,9 +11,10 @@ from typing import Annotated, Literal
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from rldyno.config import load_config, validated
+from rldyno.config import load_config
 from rldyno.errors import Problem
 from rldyno.machine.devices import Device
+from rldyno.toml import models
 from rldyno.toolchains.interpreters import has_headers
 
 # Thread pools that any Python process may hold, whatever its framework.
@@ -197,7 +198,7 @@ def _read(directory: Path) -> Mapping[str, Toolchain]:
 
 
 def _read_file(path: Path) -> Toolchain:
-    found = validated(Toolchain, path)
+    found = models.load(Toolchain, path, "a toolchain file")
     if found.framework != path.stem:
         raise Problem(
             f'{path}: framework is "{found.framework}", but the file is called {path.name}',

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rldyno.config import validated
+from rldyno.toml import models
 from rldyno_rig import identity
 
 HOME = Path(__file__).parent / "frameworks"
@@ -66,6 +66,6 @@ def description_path(backend: str) -> Path:
 
 
 def describe(backend: str) -> Description | None:
-    """None for a backend of the user's own that nobody has described."""
+    """None for a backend of the user's own without such a file."""
     path = description_path(backend)
-    return validated(Description, path) if path.exists() else None
+    return models.load(Description, path, "a usability file") if path.exists() else None

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict
 
 from rldyno.errors import Problem
-from rldyno.study.lines import Location, key_name, locate, read, suggest
+from rldyno.toml.lines import Location, key_name, locate
+from rldyno.toml.models import load
+from rldyno.toml.source import read, suggest
 
 AWKWARD = '''\
 # a comment with = and [ ]
@@ -152,3 +156,34 @@ def test_a_missing_file_suggests_its_neighbour(tmp_path) -> None:
     assert str(tmp_path / "quickstart.toml") in str(caught.value.fix)
     with pytest.raises(Problem, match="cannot be read"):
         read(tmp_path)
+
+
+class Inner(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    size: int = 1
+
+
+class Outer(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    title: str
+    one: Inner = Inner()
+    many: tuple[Inner, ...] = ()
+    named: dict[str, Inner] = {}
+
+
+def test_all_mistakes_of_a_model_come_at_once_with_line_and_suggestion(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text(
+        "titel = 'x'\none.sise = 2\nmany = [{size = 1}, {siez = 1}]\n[named.any]\nsizes = 3\nsize = 'x'\n"
+    )
+    with pytest.raises(Problem) as raised:
+        load(Outer, path, "a test file")
+    assert raised.value.message == f"{path} has 6 mistakes"
+    assert (raised.value.detail or "").splitlines() == [
+        f"{path}:1: titel: unknown key, did you mean 'title'?",
+        f"{path}:1: title: missing: a test file must give it",
+        f"{path}:2: one.sise: unknown key, did you mean 'size'?",
+        f"{path}:3: many.siez: unknown key, did you mean 'size'?",
+        f"{path}:5: named.any.sizes: unknown key, did you mean 'size'?",
+        f"{path}:6: named.any.size: must be a whole number, not 'x'",
+    ]

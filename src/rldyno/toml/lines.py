@@ -1,4 +1,4 @@
-"""The line of each key and array item of a TOML file, and mistakes reported with that line.
+"""The line of each key and array item of a TOML file.
 
 Written by hand: no TOML library that is installed everywhere gives the lines of array items.
 """
@@ -6,15 +6,9 @@ Written by hand: no TOML library that is installed everywhere gives the lines of
 from __future__ import annotations
 
 import bisect
-import difflib
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
-
-from rldyno.errors import Problem
+from collections.abc import Sequence
 
 Location = tuple[str | int, ...]
 """Keys and array indices from the top of the file: `("budget", "stop", "return")`, `("contestants", 1)`."""
@@ -132,88 +126,7 @@ class _Scanner:
             self.skip(_STRING if self.text[self.at] in "\"'" else _BARE_VALUE)
 
 
-@dataclass
-class Source:
-    """A TOML file being read, and the mistakes found in it so far."""
-
-    path: Path
-    table: dict[str, Any]
-    lines: dict[Location, int]
-    mistakes: list[tuple[int, str]] = field(default_factory=list)
-
-    def mistake(self, location: Location, message: str) -> None:
-        key = key_name(location)
-        entry = (self.line(location), f"{key}: {message}" if key else message)
-        if entry not in self.mistakes:
-            self.mistakes.append(entry)
-
-    def line(self, location: Location) -> int:
-        """Of the location, or of the closest thing around it that stands in the file."""
-        while location and location not in self.lines:
-            location = location[:-1]
-        return self.lines.get(location, 1)
-
-    def problem(self, fix: str) -> Problem:
-        lines = [f"{self.path}:{line}: {message}" for line, message in sorted(self.mistakes)]
-        if len(lines) == 1:
-            return Problem(lines[0], fix=fix)
-        return Problem(f"{self.path} has {len(lines)} mistakes", detail="\n".join(lines), fix=fix)
-
-
-def read(path: Path) -> Source:
-    """Parse a TOML file; a file that cannot be read or parsed is a Problem."""
-    try:
-        text = path.read_bytes().decode("utf-8").replace("\r\n", "\n")
-    except FileNotFoundError:
-        raise Problem(f"{path}: no such file", fix=_nearby(path)) from None
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise Problem(f"{path}:{line}: not UTF-8 text", fix="save the file as UTF-8") from None
-    except OSError as error:
-        raise Problem(
-            f"{path}: cannot be read: {error.strerror}", fix="give the path of a TOML file"
-        ) from None
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise Problem(
-            _syntax(path, text, str(error)), fix="correct the TOML syntax (https://toml.io)"
-        ) from None
-    return Source(path, table, locate(text))
-
-
-def suggest(name: str, known: Iterable[str]) -> str:
-    """How to go on after "unknown …": the close name, or all of them if they are few."""
-    known = list(known)
-    lowered = {candidate.lower(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
-    if close:
-        return f", did you mean '{lowered[close[0]]}'?"
-    return f"; known: {', '.join(known)}" if len(known) <= 12 else ""
-
-
-def spelled(value: Any) -> str:
-    """A value as TOML writes it, more or less."""
-    return str(value).lower() if isinstance(value, bool) else repr(value)
-
-
 def key_name(location: Sequence[str | int]) -> str:
-    """The key as it would be written in the file; array indices are told by the line."""
+    """The key as it would be written in the file; the line stands for array indices."""
     keys = [key for key in location if isinstance(key, str)]
     return ".".join(key if _BARE_KEY.fullmatch(key) else f'"{key}"' for key in keys)
-
-
-def _syntax(path: Path, text: str, message: str) -> str:
-    said, _, place = message.partition(" (at ")
-    numbered = re.match(r"line (\d+)", place)
-    line = int(numbered.group(1)) if numbered else text.count("\n") + 1
-    return f"{path}:{line}: {said[:1].lower()}{said[1:]}"
-
-
-def _nearby(path: Path) -> str:
-    try:
-        names = sorted(entry.name for entry in path.parent.iterdir() if entry.suffix == ".toml")
-    except OSError:
-        return "check the path"
-    close = difflib.get_close_matches(path.name, names, n=1)
-    return f"did you mean {path.parent / close[0]}?" if close else "check the path"

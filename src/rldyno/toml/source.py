@@ -1,0 +1,101 @@
+"""A TOML file that a person wrote: reading it, and reporting all its mistakes with their lines."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rldyno.errors import Problem
+from rldyno.toml.lines import Location, key_name, locate
+
+
+@dataclass
+class Source:
+    """A TOML file being read, and the mistakes found in it so far."""
+
+    path: Path
+    table: dict[str, Any]
+    text: str
+    mistakes: list[tuple[int, str]] = field(default_factory=list)
+
+    @functools.cached_property
+    def lines(self) -> dict[Location, int]:
+        """Needed only where there is a mistake."""
+        return locate(self.text)
+
+    def mistake(self, location: Location, message: str) -> None:
+        key = key_name(location)
+        entry = (self.line(location), f"{key}: {message}" if key else message)
+        if entry not in self.mistakes:
+            self.mistakes.append(entry)
+
+    def line(self, location: Location) -> int:
+        """Of the location, or of the closest thing around it that stands in the file."""
+        while location and location not in self.lines:
+            location = location[:-1]
+        return self.lines.get(location, 1)
+
+    def problem(self, fix: str) -> Problem:
+        lines = [f"{self.path}:{line}: {message}" for line, message in sorted(self.mistakes)]
+        if len(lines) == 1:
+            return Problem(lines[0], fix=fix)
+        return Problem(f"{self.path} has {len(lines)} mistakes", detail="\n".join(lines), fix=fix)
+
+
+def read(path: Path) -> Source:
+    """Parse a TOML file; a file that cannot be read or parsed is a Problem."""
+    try:
+        text = path.read_bytes().decode("utf-8").replace("\r\n", "\n")
+    except FileNotFoundError:
+        raise Problem(f"{path}: no such file", fix=_nearby(path)) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise Problem(f"{path}:{line}: not UTF-8 text", fix="save the file as UTF-8") from None
+    except OSError as error:
+        raise Problem(
+            f"{path}: cannot be read: {error.strerror}", fix="give the path of a TOML file"
+        ) from None
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Problem(
+            _syntax(path, text, str(error)), fix="correct the TOML syntax (https://toml.io)"
+        ) from None
+    return Source(path, table, text)
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """What follows "unknown …": the closest name, or all names if they are few."""
+    known = list(known)
+    lowered = {candidate.lower(): candidate for candidate in known}
+    close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
+    if close:
+        return f", did you mean '{lowered[close[0]]}'?"
+    return f"; known: {', '.join(known)}" if len(known) <= 12 else ""
+
+
+def spelled(value: Any) -> str:
+    """A value as TOML writes it, more or less."""
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _syntax(path: Path, text: str, message: str) -> str:
+    words, _, place = message.partition(" (at ")
+    numbered = re.match(r"line (\d+)", place)
+    line = int(numbered.group(1)) if numbered else text.count("\n") + 1
+    return f"{path}:{line}: {words[:1].lower()}{words[1:]}"
+
+
+def _nearby(path: Path) -> str:
+    try:
+        names = sorted(entry.name for entry in path.parent.iterdir() if entry.suffix == ".toml")
+    except OSError:
+        return "check the path"
+    close = difflib.get_close_matches(path.name, names, n=1)
+    return f"did you mean {path.parent / close[0]}?" if close else "check the path"
