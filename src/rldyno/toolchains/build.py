@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import filelock
-
 from rldyno.errors import Problem
+from rldyno.records.files import LockedError, locked
 from rldyno.toolchains.catalogue import Toolchain
 from rldyno.toolchains.interpreters import Python, inspect
 from rldyno.toolchains.store import (
@@ -206,19 +205,17 @@ def _checked_versions(toolchain: Toolchain, directory: Path) -> dict[str, str]:
 @contextlib.contextmanager
 def _locked(recipe: Recipe, on_progress: OnProgress) -> Iterator[None]:
     """Hold the toolchain's lock; while another process holds it, say that this one waits."""
-    lock = filelock.FileLock(lock_file(recipe.directory))
     started = time.monotonic()
-    while True:
-        try:
-            lock.acquire(timeout=0.2)
-            break
-        except filelock.Timeout:
-            waited = time.monotonic() - started
-            on_progress(Progress(recipe.name, "waiting: another process builds it", "", waited, 0))
-    try:
+    with contextlib.ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(locked(lock_file(recipe.directory), patience_s=0.2))
+                break
+            except LockedError as busy:
+                waited = time.monotonic() - started
+                builder = f"waiting: another process builds it ({busy})"
+                on_progress(Progress(recipe.name, builder, "", waited, 0))
         yield
-    finally:
-        lock.release()
 
 
 @contextlib.contextmanager

@@ -16,13 +16,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import filelock
 import psutil
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
+from rldyno.records.files import LockedError, locked
 from rldyno.toolchains.catalogue import Toolchain
 from rldyno.toolchains.interpreters import Python, find_python
 
@@ -164,14 +164,15 @@ def superseded(current: Sequence[Built]) -> list[Path]:
 
 def remove(directory: Path) -> None:
     """Remove one toolchain, unless something runs in it or builds it."""
-    lock = filelock.FileLock(lock_file(directory), timeout=0)
     try:
-        with lock:
+        with locked(lock_file(directory), patience_s=0):
             if list(processes_in(directory)):
                 raise Problem(f"{directory.name} is in use", fix="wait for the run to end", code=1)
             discard(directory)
-    except filelock.Timeout:
-        raise Problem(f"{directory.name} is being built", fix="wait for it to end", code=1) from None
+    except LockedError as busy:
+        raise Problem(
+            f"another process ({busy}) builds {directory.name}", fix="wait for it to end", code=1
+        ) from None
 
 
 def size_of(directory: Path) -> int:
