@@ -53,10 +53,10 @@ def usability(
     names, parts = chosen_frameworks(frameworks or []), chosen_parts(part or [])
     errors = Console(stderr=True, highlight=False)
 
-    def tell(framework: str, part: str) -> None:
+    def print_part(framework: str, part: str) -> None:
         errors.print(f"measuring {framework}: {part}", style="dim", markup=False)
 
-    found = measure.gather(names, parse_overrides(toolchain or []), parts, fresh, tell)
+    found = measure.gather(names, parse_overrides(toolchain or []), parts, fresh, print_part)
     tables = all_tables(found["frameworks"])
     if as_json:
         print(json.dumps(found, indent=1))

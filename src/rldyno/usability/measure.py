@@ -1,4 +1,4 @@
-"""Measures the usability of frameworks, in turn, and keeps what was measured as long as it is true."""
+"""Measures the usability of frameworks one by one, and keeps the results as long as they are valid."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Subject:
 
     @property
     def key(self) -> str:
-        """A hash of everything that a record speaks of, the code that measures included."""
+        """A hash of everything that a record describes, and of the code that measures."""
         backend = self.chain.backend
         code = [*identity.sources(Path(__file__).parent), *identity.sources(identity.HERE / "usability")]
         content = {
@@ -58,7 +58,7 @@ def find(framework: str, overrides: Mapping[str, Path]) -> Subject:
     description = describe(chain.backend)
     if description is None:
         raise Problem(
-            f"nobody has described {framework} to `rldyno usability`",
+            f"no usability file for {framework}",
             fix=f"write {description_path(chain.backend).name} beside those in rldyno/usability/frameworks",
         )
     among = package.installed(interpreter)
@@ -77,7 +77,7 @@ def record(subject: Subject, parts: Sequence[str], fresh: bool, on_part: OnPart)
     name = subject.chain.framework
     path = store.record_path(name, subject.key)
     found = store.read(path) or new_record(subject)
-    # A passing failure, such as no network, is measured again.
+    # What failed for a temporary reason, such as no network, is measured again.
     wanted = [part for part in parts if fresh or found["parts"].get(part, {"passing": True}).get("passing")]
     for part in wanted:
         on_part(name, part)
@@ -102,7 +102,7 @@ def new_record(subject: Subject) -> Json:
 
 
 def measured(subject: Subject, part: str) -> Json:
-    """One part. What goes wrong in it is its result: the others are measured all the same."""
+    """One part. If it fails, the failure is its result, and the other parts are still measured."""
     home = cache_dir() / "usability"
     home.mkdir(parents=True, exist_ok=True)
     load = psutil.getloadavg()[0]

@@ -1,8 +1,7 @@
 """How much code an algorithm takes in a backend, counted from its syntax tree.
 
-Lines hold code: no blank ones, comments or docstrings. Cyclomatic complexity is McCabe's, 1 plus the
-decisions of a function: `if` and conditional expressions, loops, `for` and `if` of comprehensions, `except`,
-`case`, and each `and` or `or`. A nested function counts by itself.
+Lines hold code: no blank ones, comments or docstrings. Cyclomatic complexity is McCabe's, as radon counts it,
+without assertions. A nested function counts by itself.
 """
 
 from __future__ import annotations
@@ -14,11 +13,12 @@ import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from radon.visitors import ComplexityVisitor
+
 from rldyno.usability.frameworks import Transfers
 from rldyno_rig.algorithms import ALGORITHMS
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-_DECISIONS = (ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case)
 _LAYOUT = (
     tokenize.COMMENT,
     tokenize.NL,
@@ -72,31 +72,14 @@ def extent(node: _Function) -> range:
 
 
 def complexity(function: _Function) -> int:
-    return 1 + sum(decisions(node) for node in within(function))
-
-
-def within(function: _Function) -> Iterator[ast.AST]:
-    """The nodes of a function without those of functions inside it."""
-    pending: list[ast.AST] = list(ast.iter_child_nodes(function))
-    while pending:
-        node = pending.pop()
-        if not isinstance(node, _Function):
-            yield node
-            pending.extend(ast.iter_child_nodes(node))
-
-
-def decisions(node: ast.AST) -> int:
-    if isinstance(node, _DECISIONS):
-        return 1
-    if isinstance(node, ast.BoolOp):
-        return len(node.values) - 1
-    if isinstance(node, ast.comprehension):
-        return 1 + len(node.ifs)
-    return 0
+    """Without the functions inside it."""
+    visitor = ComplexityVisitor(no_assert=True)
+    visitor.visit(function)
+    return int(visitor.functions[0].complexity)
 
 
 def transfer_statements(text: str, transfers: Transfers) -> int:
-    """Statements that place an array on a device, move it, or wait for it, as the patterns know them."""
+    """Statements that, by these patterns, place an array on a device, move it, or wait for it."""
     return sum(
         any(is_transfer(node, transfers) for node in own_expressions(statement))
         for statement in ast.walk(ast.parse(text))
