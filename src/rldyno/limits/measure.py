@@ -20,7 +20,7 @@ from rldyno.machine.cpus import available_cpus, place
 from rldyno.machine.facts import cpu_model, gpus, host_sha256
 from rldyno.processes.rig import Runtime, answer_of, failed, job_content, run
 from rldyno.records import files as records
-from rldyno.toolchains.catalogue import COMMON_THREAD_VARIABLES
+from rldyno.toolchains.catalogue import COMMON_THREAD_VARIABLES, gpu_limit_frameworks
 from rldyno.toolchains.resolve import Interpreter, resolve
 from rldyno_rig.limits.job import FOUND_FILE, JOB_FILE
 
@@ -28,8 +28,6 @@ Json = dict[str, Any]
 
 LIMITS_SCHEMA = 1
 TIMEOUT_S = 180.0
-DEVICE_FRAMEWORKS = ("torch", "jax")
-"""Which may speak for a GPU, in this order."""
 ON_CPU = "the data is in the CPU's memory already"
 
 
@@ -156,7 +154,7 @@ def _host_rates(cores: int) -> Json:
 
 def _accelerator(cores: int, overrides: Mapping[str, Path] | None) -> Json:
     reasons = []
-    for framework in DEVICE_FRAMEWORKS:
+    for framework in gpu_limit_frameworks():
         try:
             interpreter = resolve(framework, overrides)
             with Watch(_cpus(cores)) as watch:

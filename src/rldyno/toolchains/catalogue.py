@@ -95,6 +95,8 @@ class Toolchain(_Table):
     """In charts, on white and on black; a framework without one gets a colour that follows from its name."""
     max_workers: Annotated[int, Field(ge=1)] = 1
     """Data-parallel workers of one trial."""
+    gpu_limits: Annotated[int, Field(ge=1)] | None = None
+    """Place among the frameworks that can measure a GPU's limits, with rldyno_rig.limits.<backend>."""
     needs: tuple[Need, ...] = ()
     variables: dict[str, str] = {}
     """Environment variables of every worker."""
@@ -159,6 +161,12 @@ def catalogue() -> dict[str, Toolchain]:
 def peers() -> dict[str, Toolchain]:
     """Name → toolchain, for the libraries that benchmarks compare with."""
     return _of_kind("peer")
+
+
+def gpu_limit_frameworks() -> list[str]:
+    """Frameworks that can measure a GPU's limits, the preferred one first."""
+    places = {name: found.gpu_limits for name, found in catalogue().items() if found.gpu_limits is not None}
+    return sorted(places, key=lambda name: (places[name], name))
 
 
 def toolchain(name: str) -> Toolchain:

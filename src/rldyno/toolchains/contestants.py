@@ -1,4 +1,4 @@
-"""Which contestants a person means."""
+"""Which contestants a person means: the one place that checks their names."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Protocol
 
 from rldyno.errors import Problem
 from rldyno.toolchains.catalogue import catalogue
+from rldyno_rig.contestant import Contestant
 
 
 class Toolchain(Protocol):
@@ -27,24 +28,29 @@ Catalogue = Mapping[str, Toolchain]
 
 def check_contestant(name: str, catalogue: Catalogue) -> None:
     """ValueError for what is not `framework:mode`."""
-    framework, _, mode = name.partition(":")
+    given = Contestant.parse(name)
+    framework, mode = given.framework, given.mode
     toolchain = catalogue.get(framework)
     if toolchain and mode in toolchain.modes:
         return
     if toolchain is None:
         meant = difflib.get_close_matches(framework, catalogue, n=1)
         modes = list(catalogue[meant[0]].modes) if meant else []
-        guess = f"{meant[0]}:{mode if mode in modes else modes[0]}" if meant else ""
-        known = ", ".join(f"{of}:{its_mode}" for of in catalogue for its_mode in catalogue[of].modes)
+        guess = Contestant(meant[0], mode if mode in modes else modes[0]) if meant else None
+        known = ", ".join(name for of in catalogue for name in _contestants(of, catalogue[of].modes))
         hint = f", did you mean '{guess}'?" if guess else f"; known: {known}"
         raise ValueError(f"unknown contestant '{name}'{hint}")
-    names = ", ".join(f"{framework}:{its_mode}" for its_mode in toolchain.modes)
+    names = ", ".join(_contestants(framework, toolchain.modes))
     if not mode:
         raise ValueError(f"'{name}' names no mode; write one of {names}")
     close = difflib.get_close_matches(mode, toolchain.modes, n=1)
     if close:
-        raise ValueError(f"unknown contestant '{name}', did you mean '{framework}:{close[0]}'?")
+        raise ValueError(f"unknown contestant '{name}', did you mean '{Contestant(framework, close[0])}'?")
     raise ValueError(f"{framework} has no mode '{mode}'; it has {names}")
+
+
+def _contestants(framework: str, modes: Iterable[str]) -> list[str]:
+    return [str(Contestant(framework, mode)) for mode in modes]
 
 
 def chosen_contestants(names: Iterable[str], device: str) -> list[str]:
@@ -53,7 +59,8 @@ def chosen_contestants(names: Iterable[str], device: str) -> list[str]:
     given = list(names)
     chosen: dict[str, None] = {}
     for name in given or chains:
-        framework, _, mode = name.partition(":")
+        contestant = Contestant.parse(name)
+        framework, mode = contestant.framework, contestant.mode
         if not mode and framework in chains:
             usable = [mode for mode, devices in chains[framework].modes.items() if device in devices]
         else:
@@ -64,5 +71,5 @@ def chosen_contestants(names: Iterable[str], device: str) -> list[str]:
             usable = [mode] if device in chains[framework].modes[mode] else []
         if given and not usable:
             raise Problem(f"{name} does not run on {device}", fix="choose another --device")
-        chosen.update(dict.fromkeys(f"{framework}:{mode}" for mode in usable))
+        chosen.update(dict.fromkeys(_contestants(framework, usable)))
     return list(chosen)
