@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rldyno.probe.metrics import sample_columns
 from rldyno_rig import schema
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def write_samples(
 ) -> None:
     hz = trial["sample_hz"]
     known = SAMPLE | (GPU_SAMPLE if trial["device"] != "cpu" else {})
-    line = ",".join(known.get(name, "") for name in schema.SAMPLE_COLUMNS)
+    line = ",".join(known.get(name, "") for name in sample_columns())
     rows = []
     for moment in np.arange(1 / hz, end_s, 1 / hz):
         rss = int(1e6 * contestant.rss_mb * (0.7 + 0.3 * min(1, moment / start_s / 2)) * rng.normal(1, 0.002))
@@ -101,7 +102,7 @@ def write_samples(
                 energy=75 * min(moment, start_s) + 180 * max(0.0, moment - start_s),
             )
         )
-    write_csv(home / schema.SAMPLES_FILE, schema.SAMPLE_COLUMNS, rows)
+    write_csv(home / schema.SAMPLES_FILE, sample_columns(), rows)
 
 
 def nanoseconds(seconds: float) -> int:

@@ -39,33 +39,6 @@ PROGRESS_COLUMNS = (
     "loss",
     *(phase + "_ns" for phase in PHASES),
 )
-SAMPLE_COLUMNS = (
-    "time_ns",
-    "cpu_user_ns",
-    "cpu_system_ns",
-    "wait_ns",
-    "context_switches",
-    "involuntary_switches",
-    "rss_bytes",
-    "uss_bytes",
-    "processes",
-    "threads",
-    "threads_busy",
-    "threads_runnable",
-    "machine_cpu_percent",
-    "machine_memory_percent",
-    "gpu_percent",
-    "gpu_memory_bytes",
-    "gpu_memory_used_bytes",
-    "gpu_memory_reserved_bytes",
-    "gpu_power_w",
-    "gpu_sm_clock_mhz",
-    "gpu_memory_clock_mhz",
-    "gpu_throttle",
-    "cpu_energy_joules",
-    "gpu_energy_joules",
-    "energy_joules",
-)
 
 # The first actions of a trial are kept, one a line, to find where contestants of one seed part ways.
 TRACED_STEPS = 2_000

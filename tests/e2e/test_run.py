@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from fakes import Lab, outcome_of, rldyno, wait_until
 
+from rldyno.probe.metrics import sample_columns
 from rldyno.records import csv_files
 from rldyno.records.directory import ResultsDirectory
 from rldyno_rig import schema
@@ -218,4 +219,4 @@ def test_status_while_running(lab: Lab) -> None:
     assert run.wait(timeout=30) == 130
 
 
-SAMPLES = tuple(schema.SAMPLE_COLUMNS)
+SAMPLES = sample_columns()

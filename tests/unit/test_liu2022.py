@@ -36,7 +36,7 @@ def home(tmp_path: Path) -> Path:
         for s, (cpu, memory) in readings.items()
     ]
     samples += [{"time_ns": 4 * second + second // 2, "rss_bytes": 1}]
-    write_rows(trial / schema.SAMPLES_FILE, schema.SAMPLE_COLUMNS, samples)
+    write_rows(trial / schema.SAMPLES_FILE, sample_columns(), samples)
     returns = (10.0, 30.0, 20.0)
     episodes: list[dict[str, object]] = [
         {"episode": n, "env": 0, "step": 20 * n, "time_ns": n * second, "return": value, "length": 20}
@@ -82,7 +82,7 @@ def test_what_a_short_run_lacks_is_null_and_says_why(home: Path) -> None:
     (trial,) = (home / "trials").iterdir()
     second = 1_000_000_000
     sample = {"time_ns": second // 2, "machine_memory_percent": 50, "rss_bytes": 1}
-    write_rows(trial / schema.SAMPLES_FILE, schema.SAMPLE_COLUMNS, [sample])
+    write_rows(trial / schema.SAMPLES_FILE, sample_columns(), [sample])
     write_rows(trial / schema.EPISODES_FILE, schema.EPISODE_COLUMNS, [])
     outcome = json.loads((trial / schema.OUTCOME_FILE).read_text())
     (trial / schema.OUTCOME_FILE).write_text(json.dumps(outcome | {"wall_s": 0.6}))

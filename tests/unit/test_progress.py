@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from rldyno.probe.metrics import sample_columns
 from rldyno.session import progress
 from rldyno.session.progress import Eta, Snapshot, TrialProgress, duration, open_display, read_progress
 from rldyno_rig import schema
@@ -40,7 +41,7 @@ def test_figures_of_a_running_trial(tmp_path: Path) -> None:
     )
     write(
         tmp_path / schema.SAMPLES_FILE,
-        schema.SAMPLE_COLUMNS,
+        sample_columns(),
         [
             {"time_ns": 0, "cpu_user_ns": 0, "cpu_system_ns": 0, "rss_bytes": 5},
             {"time_ns": 2 * second, "cpu_user_ns": second, "cpu_system_ns": second // 2, "rss_bytes": 2**20},

@@ -57,7 +57,7 @@ R = TypeVar("R", bound=Readings)
 
 @dataclass(frozen=True)
 class Figure(Generic[R]):
-    """One value of outcome.json, under the path `column.source`."""
+    """One value of outcome.json. `column.source` is its section (cpu, machine, …) and its key."""
 
     column: Column
     compute: Callable[[R, str], Answer]

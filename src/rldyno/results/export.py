@@ -10,6 +10,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from rldyno.errors import Problem
+from rldyno.probe.metrics import sample_columns, sample_meanings
 from rldyno.records import files as records
 from rldyno.results.columns import COLUMNS, INTEGRALS
 from rldyno.results.integrals import integrals_table
@@ -31,30 +32,6 @@ SERIES_MEANINGS = {
     "return_mean": "running mean return",
     "loss": "loss of a recent update",
     **{f"{phase}_ns": f"nanoseconds spent so far in: {phase}" for phase in schema.PHASES},
-    "cpu_user_ns": "user CPU time of the worker's process tree so far",
-    "cpu_system_ns": "system CPU time of the worker's process tree so far",
-    "wait_ns": "time the tree was ready to run but waited for a CPU, so far",
-    "context_switches": "times the tree's threads left a CPU, so far",
-    "involuntary_switches": "those in which the kernel took the CPU away, so far",
-    "rss_bytes": "resident set of the process tree",
-    "uss_bytes": "memory that belongs to the process tree alone",
-    "processes": "processes in the tree",
-    "threads": "threads in the tree",
-    "threads_busy": "threads that ran for at least 1 % of the last second",
-    "threads_runnable": "mean number of threads that ran or waited for a CPU in the last second",
-    "machine_cpu_percent": "CPU use of the whole machine",
-    "machine_memory_percent": "memory use of the whole machine",
-    "gpu_percent": "utilisation of the trial's GPUs, mean of several",
-    "gpu_memory_bytes": "GPU memory of the process tree, or what the GPUs gained since before the trial",
-    "gpu_memory_used_bytes": "memory in use on the trial's GPUs, by whomever",
-    "gpu_memory_reserved_bytes": "memory that the driver keeps for itself on the trial's GPUs",
-    "gpu_power_w": "power of the trial's GPUs together",
-    "gpu_sm_clock_mhz": "clock of the multiprocessors, slowest of several GPUs",
-    "gpu_memory_clock_mhz": "clock of the GPU's memory, slowest of several GPUs",
-    "gpu_throttle": "NVML's mask of reasons for a lower clock, all GPUs together",
-    "cpu_energy_joules": "energy of the CPU packages since the trial began",
-    "gpu_energy_joules": "energy of the trial's GPUs since it began",
-    "energy_joules": "both together",
 }
 
 
@@ -87,7 +64,7 @@ def write_tables(results: Results, out: Path, suffix: str) -> list[Path]:
         "trials": results.trials.lazy(),
         "episodes": all_series(results, results.episodes, schema.EPISODE_COLUMNS),
         "progress": all_series(results, results.progress, schema.PROGRESS_COLUMNS),
-        "samples": all_series(results, results.samples, schema.SAMPLE_COLUMNS),
+        "samples": all_series(results, results.samples, sample_columns()),
     }
     found, unknown = integrals_table(results)
     tables |= {"integrals": found.lazy(), "reasons": reasons_table(results, unknown)}
@@ -138,7 +115,7 @@ def write_readme(results: Results, out: Path) -> Path:
     series = {
         "episodes: one row per finished episode": schema.EPISODE_COLUMNS,
         "progress: one row per second of training, all counts cumulative": schema.PROGRESS_COLUMNS,
-        "samples: what the probe saw from outside": schema.SAMPLE_COLUMNS,
+        "samples: what the probe saw from outside": sample_columns(),
     }
     lines = [
         "# rldyno results",
@@ -147,8 +124,9 @@ def write_readme(results: Results, out: Path) -> Path:
         "An empty value was not measured; it never stands for zero.",
         *table("trials: one row per trial", trials),
     ]
+    meanings = SERIES_MEANINGS | sample_meanings()
     for title, columns in series.items():
-        lines += table(title, {name: SERIES_MEANINGS[name] for name in ("trial", *columns)})
+        lines += table(title, {name: meanings[name] for name in ("trial", *columns)})
     lines += table(
         "integrals: of whole runs, as liu2022 draws them",
         {"trial": SERIES_MEANINGS["trial"]} | {column.name: column.meaning for column in INTEGRALS},

@@ -16,6 +16,7 @@ from rldyno.columns import Kind
 from rldyno.errors import Problem
 from rldyno.limits.trials import MachineLimits
 from rldyno.machine.noise import judged_by, quickest_calibrations
+from rldyno.probe.metrics import sample_columns
 from rldyno.records import files as records
 from rldyno.records.files import Json
 from rldyno.results.columns import COLUMNS
@@ -113,7 +114,7 @@ class Results:
         return records.read_csv(self._file(trial, schema.PROGRESS_FILE), schema.PROGRESS_COLUMNS)
 
     def samples(self, trial: str) -> pl.DataFrame:
-        return records.read_csv(self._file(trial, schema.SAMPLES_FILE), schema.SAMPLE_COLUMNS)
+        return records.read_csv(self._file(trial, schema.SAMPLES_FILE), sample_columns())
 
     def _file(self, trial: str, name: str) -> Path:
         return records.Results(self.directory).trial(trial) / name

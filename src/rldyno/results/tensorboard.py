@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from rldyno.errors import Problem
 from rldyno.libraries import MissingLibrary, needed_for
+from rldyno.probe.metrics import sample_columns
 from rldyno.records import files as records
 from rldyno_rig import schema
 
@@ -128,7 +129,7 @@ def points(home: Path) -> Iterator[Point]:
     for step, time_ns, value in episodes.select("step", "time_ns", "return").iter_rows():
         yield Point(step, time_ns, {"return/episode": value})
     progress = records.read_csv(home / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS)
-    samples = records.read_csv(home / schema.SAMPLES_FILE, schema.SAMPLE_COLUMNS)
+    samples = records.read_csv(home / schema.SAMPLES_FILE, sample_columns())
     resources = sampled(progress["time_ns"].to_numpy().astype(np.float64), samples)
     earlier: Json | None = None
     for index, row in enumerate(progress.iter_rows(named=True)):

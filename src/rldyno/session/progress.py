@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from rldyno.probe.metrics import sample_columns
 from rldyno.records.csv_files import last_rows
 from rldyno_rig import schema
 from rldyno_rig.trial_file import Budget
@@ -30,7 +31,7 @@ class TrialProgress:
 
 def read_progress(trial_dir: Path, budget: Budget) -> TrialProgress:
     progress = last_rows(trial_dir / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS, 5)
-    samples = last_rows(trial_dir / schema.SAMPLES_FILE, schema.SAMPLE_COLUMNS, 40)
+    samples = last_rows(trial_dir / schema.SAMPLES_FILE, sample_columns(), 40)
     cpu = _slope(samples, "cpu_user_ns", "cpu_system_ns")
     steps = _slope(progress, "step")
     return TrialProgress(
