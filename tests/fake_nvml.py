@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from rldyno.probe.gpus import GpuReader, open_gpus
+
 GIB = 2**30
 
 
@@ -105,3 +107,30 @@ class FakeNvml:
 
 def fail(message: str) -> Any:
     raise NvmlFault(message)
+
+
+class NoCpuCounter:
+    def __init__(self) -> None:
+        self.reasons = {"cpu_energy_joules": "no RAPL"}
+
+    def read(self, *_: Any) -> dict[str, Any]:
+        return {}
+
+    def close(self) -> None:
+        pass
+
+
+class CpuCounter(NoCpuCounter):
+    """A tenth of a joule every millisecond."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[str, str] = {}
+
+    def read(self, time_ns: int, pids: Any, slow: bool) -> dict[str, Any]:
+        return {"cpu_energy_joules": time_ns / 1e7} if slow else {}
+
+
+def opened(nvml: FakeNvml, count: int = 1, **variables: str) -> GpuReader:
+    reader, reason = open_gpus(variables, count, lambda: (nvml, None))
+    assert reader is not None, reason
+    return reader

@@ -8,8 +8,8 @@ import sys
 class Problem(Exception):
     """Something the user can understand and act on.
 
-    `message` says what is wrong, in one sentence; `fix` says what to do about it; `detail` holds lines
-    worth seeing below it (the tail of a log, the diff of two studies). The command line prints them and
+    `message` is one sentence about what is wrong; `fix` is what to do about it; `detail` holds more lines to
+    show below it (the end of a log, the differences of two studies). The command line prints them and
     exits with `code`: 2 for wrong input, 1 for work that failed.
     """
 

@@ -102,7 +102,7 @@ def test_too_many_cores(lab: Lab) -> None:
     lab.study.write_text("cores = 4096\n" + lab.study.read_text())
     done = lab.run("good")
     assert done.returncode == 2
-    assert "4096 cores are asked for" in done.stderr
+    assert "4096 cores are requested" in done.stderr
     assert not lab.out.exists()
 
 

@@ -172,7 +172,7 @@ def test_without_the_right_to_count_the_kernel(monkeypatch: pytest.MonkeyPatch) 
         (errno.ENOENT, 2, "a virtual machine hides them"),
         (errno.EACCES, 4, "perf_event_paranoid is 4); to allow them: sudo sysctl"),
         (errno.EPERM, 2, "seccomp"),
-        (errno.ENOSYS, 2, "Linux's alone"),
+        (errno.ENOSYS, 2, "only Linux has"),
         (errno.EMFILE, 2, "cannot be opened: Too many open files"),
     ],
 )

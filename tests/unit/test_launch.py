@@ -42,7 +42,7 @@ def test_the_probe_gets_a_cpu_of_its_own_where_there_is_one(available, cores, jo
 
 
 def test_too_many_cores_or_jobs() -> None:
-    with pytest.raises(Problem, match="4 cores are asked for, this process may use 2 CPUs"):
+    with pytest.raises(Problem, match="4 cores are requested, this process may use 2 CPUs"):
         place((0, 1), 4, quota=unlimited)
     with pytest.raises(Problem, match="3 jobs of 1 core need 3 CPUs") as caught:
         place((0, 1), 1, 3, unlimited)

@@ -1,49 +1,19 @@
-"""GPUs through a made-up NVML: one, two, hidden processes, calls not supported, a driver that dies."""
+"""GPUs through a made-up NVML: one, two, hidden processes, calls that are not supported."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from fake_nvml import GIB, FakeGpu, FakeNvml
-from probe_fakes import energy_figures
+from fake_nvml import GIB, CpuCounter, FakeGpu, FakeNvml, opened
 from rldyno.probe import nvml
-from rldyno.probe.gpus import GpuReader, gpu_metrics, open_gpus
+from rldyno.probe.gpus import open_gpus
 from rldyno.probe.hardware import Hardware
 from rldyno.probe.nvml import HARMLESS, throttle_words, visible_devices
 from rldyno.probe.readings import training_span
-from rldyno.probe.summary import gpu_figures, gpu_warnings
+from rldyno.probe.summary import gpu_figures
 from rldyno.probe.track import EVER, Span
 
 SECOND = 1_000_000_000
-
-
-class NoCpuCounter:
-    def __init__(self) -> None:
-        self.reasons = {"cpu_energy_joules": "no RAPL"}
-
-    def read(self, *_: Any) -> dict[str, Any]:
-        return {}
-
-    def close(self) -> None:
-        pass
-
-
-class CpuCounter(NoCpuCounter):
-    """A tenth of a joule every millisecond."""
-
-    def __init__(self) -> None:
-        self.reasons: dict[str, str] = {}
-
-    def read(self, time_ns: int, pids: Any, slow: bool) -> dict[str, Any]:
-        return {"cpu_energy_joules": time_ns / 1e7} if slow else {}
-
-
-def opened(nvml: FakeNvml, count: int = 1, **variables: str) -> GpuReader:
-    reader, reason = open_gpus(variables, count, lambda: (nvml, None))
-    assert reader is not None, reason
-    return reader
 
 
 def test_one_gpu() -> None:
@@ -66,7 +36,7 @@ def test_one_gpu() -> None:
     assert reader.memory_source == "processes"
 
 
-def test_the_dear_calls_are_made_once_a_second() -> None:
+def test_the_expensive_calls_are_made_once_a_second() -> None:
     reader = opened(FakeNvml(FakeGpu()))
     reader._fast_interval_ns = 0
     row = reader.read(SECOND, [1], slow=False)
@@ -75,7 +45,7 @@ def test_the_dear_calls_are_made_once_a_second() -> None:
     assert "gpu_energy_joules" not in row
 
 
-def test_a_dear_driver_is_asked_less_often() -> None:
+def test_a_slow_driver_is_called_less_often() -> None:
     reader = opened(FakeNvml(FakeGpu()))
     reader._fast_interval_ns = SECOND // 5
     reader.read(SECOND, [1], slow=True)
@@ -175,160 +145,6 @@ def test_the_real_module_has_every_name_that_is_used() -> None:
     assert issubclass(pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError)
 
 
-def test_without_a_counter_energy_is_the_integral_of_power() -> None:
-    gpu = FakeGpu()
-    reader = opened(FakeNvml(gpu, broken={"nvmlDeviceGetTotalEnergyConsumption": "Not Supported"}))
-    reader.read(0, [1], slow=True)
-    gpu.power_mw = 300_000
-    reader.read(2 * SECOND, [1], slow=True)
-    assert reader.joules() == pytest.approx((100 + 300) / 2 * 2)
-    block = gpu_figures(Hardware(CpuCounter(), reader, None), EVER)
-    assert block is not None
-    assert block["energy_source"] == "power"
-
-
-def test_a_driver_that_is_lost_in_mid_trial() -> None:
-    gpu = FakeGpu()
-    nvml = FakeNvml(gpu)
-    hardware = Hardware(CpuCounter(), opened(nvml), None)
-    gpu.energy_mj += 5000
-    assert hardware.read(SECOND, [1], slow=True)["energy_joules"] == pytest.approx(105.0)
-    nvml.broken = {"*": "GPU is lost"}
-    for second in (2, 3, 4):
-        row = hardware.read(second * SECOND, [1], slow=True)
-        assert all(row[metric.name] is None for metric in gpu_metrics())
-        assert row["energy_joules"] is None
-    hardware.finish(5 * SECOND)
-    hardware.close()
-    block, energy = gpu_figures(hardware, EVER), energy_figures(hardware, None)
-    assert block is not None
-    assert block["utilisation_percent"] == 50.0, "what was read before counts"
-    assert energy["gpu_joules"] is energy["total_joules"] is None
-    assert energy["reasons"]["gpu_joules"] == "NVML: GPU is lost, 2.0 s into the trial"
-    assert energy["cpu_joules"] == 500.0
-    (warning,) = gpu_warnings(block, hardware)
-    assert warning.startswith("GPU 0 no longer answered (NVML: GPU is lost, 2.0 s into the trial)")
-
-
-def test_a_gpu_that_is_lost_in_the_last_moment() -> None:
-    nvml = FakeNvml(FakeGpu())
-    hardware = Hardware(CpuCounter(), opened(nvml), None)
-    hardware.read(SECOND, [1], slow=True)
-    assert gpu_warnings(gpu_figures(hardware, EVER), hardware) == []
-    nvml.broken = {"*": "GPU is lost"}
-    hardware.gpu._fast_interval_ns = 0
-    hardware.read(3 * SECOND // 2, [1], slow=False)
-    hardware.finish(8 * SECOND // 5)
-    (warning,) = gpu_warnings(gpu_figures(hardware, EVER), hardware)
-    assert warning.startswith("GPU 0 no longer answered (NVML: GPU is lost, 1.5 s into the trial)")
-
-
-def test_a_driver_that_fails_once_loses_no_energy_and_its_reason_is_forgotten() -> None:
-    gpu = FakeGpu()
-    nvml = FakeNvml(gpu)
-    hardware = Hardware(CpuCounter(), opened(nvml), None)
-    nvml.broken = {"nvmlDeviceGetTotalEnergyConsumption": "Timeout"}
-    assert hardware.read(SECOND, [1], slow=True)["gpu_energy_joules"] is None
-    nvml.broken = {}
-    gpu.energy_mj += 9000
-    assert hardware.read(2 * SECOND, [1], slow=True)["gpu_energy_joules"] == 9.0
-    assert energy_figures(hardware, None)["gpu_joules"] == 9.0
-    nvml.broken = {"nvmlDeviceGetTotalEnergyConsumption": "Timeout"}
-    hardware.finish(7 * SECOND)
-    reasons = energy_figures(hardware, None)["reasons"]
-    assert reasons["gpu_joules"] == "NVML: Timeout, 7.0 s into the trial"
-
-
-def test_a_gpu_that_answers_something_is_not_lost() -> None:
-    fast = ("nvmlDeviceGetUtilizationRates", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetMemoryInfo")
-    nvml = FakeNvml(FakeGpu())
-    hardware = Hardware(CpuCounter(), opened(nvml), None)
-    nvml.broken = dict.fromkeys(fast, "Timeout")
-    hardware.read(SECOND, [1], slow=True)
-    assert gpu_warnings(gpu_figures(hardware, EVER), hardware) == []
-
-
-def test_a_card_that_supports_nothing_is_not_lost() -> None:
-    calls = {name: "Not Supported" for name in vars(FakeNvml) if name.startswith("nvmlDeviceGet")}
-    for name in ("Count", "HandleByIndex", "Name", "UUID"):
-        del calls[f"nvmlDeviceGet{name}"]
-    hardware = Hardware(CpuCounter(), opened(FakeNvml(FakeGpu(), broken=calls)), None)
-    hardware.read(SECOND, [1], slow=True)
-    hardware.finish(2 * SECOND)
-    block = gpu_figures(hardware, EVER)
-    assert block is not None
-    assert {name for name, value in block.items() if value is None} == set(block["reasons"])
-    assert set(block["reasons"].values()) == {"NVML: Not Supported"}
-    assert gpu_warnings(block, hardware) == []
-
-
-@pytest.mark.parametrize("counter", [100, 7_500_000])
-def test_an_energy_counter_that_is_set_back(counter: int) -> None:
-    gpu = FakeGpu()
-    hardware = Hardware(CpuCounter(), opened(FakeNvml(gpu)), None)
-    gpu.energy_mj = 8_000_000
-    hardware.read(SECOND, [1], slow=True)
-    gpu.energy_mj = counter
-    assert hardware.read(2 * SECOND, [1], slow=True)["gpu_energy_joules"] is None
-    gpu.energy_mj = 9_000_000
-    assert hardware.read(3 * SECOND, [1], slow=True)["gpu_energy_joules"] is None
-    energy = energy_figures(hardware, None)
-    assert energy["gpu_joules"] is energy["total_joules"] is None
-    assert "was set back, 2.0 s into the trial" in energy["reasons"]["gpu_joules"]
-
-
-def test_an_energy_counter_that_stands_still() -> None:
-    hardware = Hardware(CpuCounter(), opened(FakeNvml(FakeGpu())), None)
-    hardware.finish(5 * SECOND)
-    energy, block = energy_figures(hardware, None), gpu_figures(hardware, EVER)
-    assert block is not None
-    assert energy["gpu_joules"] is energy["total_joules"] is block["energy_joules"] is None
-    assert block["devices"][0]["energy_joules"] is block["energy_source"] is None
-    assert "did not move" in energy["reasons"]["gpu_joules"]
-
-
-def test_a_part_of_the_processes_memory_is_not_the_whole() -> None:
-    """One of two GPUs does not say what the trial holds: what both gained counts."""
-    one, two = FakeGpu(0), FakeGpu(1)
-    reader = opened(FakeNvml(one, two), count=2)
-    one.processes, two.processes = {7: GIB}, {7: None}
-    one.used, two.used = one.used + GIB, two.used + 3 * GIB
-    assert reader.read(SECOND, [7], slow=True)["gpu_memory_bytes"] == 4 * GIB
-    assert reader.memory_source == "device"
-    two.processes = {}
-    assert reader.read(2 * SECOND, [7], slow=True)["gpu_memory_bytes"] == GIB, "it may use one of them only"
-
-
-def test_energy_up_to_the_threshold_and_to_the_end() -> None:
-    gpu = FakeGpu()
-    hardware = Hardware(CpuCounter(), opened(FakeNvml(gpu)), None)
-    for second in range(5):
-        hardware.read(second * SECOND, [1], slow=True)
-        gpu.energy_mj += 10_000
-    hardware.finish(5 * SECOND)
-    reached = {"threshold": {"reached": True, "time_ns": 5 * SECOND // 2}}
-    energy = energy_figures(hardware, reached)
-    assert energy == {
-        "cpu_joules": 500.0,
-        "gpu_joules": 50.0,
-        "total_joules": 550.0,
-        "to_threshold_joules": pytest.approx(275.0),
-        "reasons": {},
-    }
-    missed = energy_figures(hardware, {"threshold": {"reached": False}})
-    assert missed["reasons"] == {"to_threshold_joules": "the threshold was not reached"}
-
-
-def test_a_part_that_cannot_be_read_leaves_the_total_unknown() -> None:
-    gpu = FakeGpu()
-    hardware = Hardware(NoCpuCounter(), opened(FakeNvml(gpu)), None)
-    gpu.energy_mj += 2000
-    assert hardware.read(SECOND, [1], slow=True)["energy_joules"] is None
-    energy = energy_figures(hardware, None)
-    assert (energy["gpu_joules"], energy["total_joules"]) == (2.0, None)
-    assert energy["reasons"]["total_joules"] == "no RAPL"
-
-
 @pytest.mark.parametrize(
     ("chosen", "expected"),
     [
@@ -349,7 +165,7 @@ def test_visible_devices(chosen: str | None, expected: list[int]) -> None:
     assert [gpu.number for _, gpu in visible_devices(nvml, variables)] == expected
 
 
-def test_no_reader_says_why() -> None:
+def test_without_a_reader_there_is_a_reason() -> None:
     assert open_gpus({}, 1, lambda: (None, "NVML: Driver Not Loaded")) == (None, "NVML: Driver Not Loaded")
     nvml = FakeNvml(FakeGpu())
     reader, why = open_gpus({"CUDA_VISIBLE_DEVICES": "-1"}, 1, lambda: (nvml, None))
@@ -370,7 +186,7 @@ def test_start_up_counts_neither_for_means_nor_for_clocks() -> None:
     assert block["throttle"] == {"power limit": 1.0}, "being idle slows nothing down"
 
 
-def test_utilisation_and_power_count_once_they_speak_of_the_training_alone() -> None:
+def test_utilisation_and_power_count_once_they_describe_the_training_alone() -> None:
     """Of a training from 1 to 2.5 s: NVML's figures are means over up to a second."""
     gpu = FakeGpu()
     reader = opened(FakeNvml(gpu))

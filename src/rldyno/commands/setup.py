@@ -69,7 +69,7 @@ def build_toolchains(console: Console, names: list[str], pip_args: str | None, v
             continue
         _print_built(console, chain, built)
         if variant not in (None, fitting):
-            console.print(f'  used once the config file says: variant = "{variant}"', markup=False)
+            console.print(f'  used if the config file has: variant = "{variant}"', markup=False)
     if failed:
         raise Problem(f"not built: {', '.join(failed)}", code=1)
 

@@ -65,8 +65,8 @@ def _too_few(available: int, cores: int, jobs: int, how: str = "") -> Problem:
     have = f"this process may use {available} CPU{'s' if available != 1 else ''}{how}"
     if cores > available:
         return Problem(
-            f"{cores} cores are asked for, {have}",
-            fix=f"ask for at most {available} (`cores` of a study, --cores), or run on a larger machine",
+            f"{cores} cores are requested, {have}",
+            fix=f"give at most {available} (`cores` of a study, --cores), or run on a larger machine",
         )
     return Problem(
         f"{jobs} jobs of {cores} core{'s' if cores != 1 else ''} need {jobs * cores} CPUs, {have}",

@@ -92,7 +92,7 @@ class Hardware:
 
 
 def open_hardware(device: str, workers: int, variables: Mapping[str, str]) -> Hardware:
-    """For a trial on this device; `variables` are its worker's. A trial on the CPU never looks for a GPU."""
+    """For a trial on this device; `variables` are its worker's. A trial on the CPU never opens a GPU."""
     if device == "cpu":
         return Hardware(RaplReader(), None, NO_GPU_USED)
     gpu, reason = open_gpus(variables, max(1, workers))

@@ -50,7 +50,7 @@ class LinuxTree:
 
     def discover(self) -> None:
         # /proc/PID/task/*/children is missing from many kernels. The last field of loadavg is the newest pid:
-        # only when it has moved can there be somebody new, and only unknown pids need a look.
+        # new processes are possible only when it has moved, and only unknown pids are read.
         last_pid = os.pread(self._loadavg, 128, 0).split()[-1]
         if last_pid == self._last_pid:
             return

@@ -17,7 +17,7 @@ _TIMED = ("wait_ns", "threads_busy", "threads_runnable")
 
 class _Task(NamedTuple):
     schedstat: bytes
-    """Time on a CPU, time waiting for one, turns on a CPU."""
+    """Time on a CPU, time waiting for one, number of times it got a CPU."""
     run_ns: int
     wait_ns: int
     voluntary: int
@@ -25,7 +25,7 @@ class _Task(NamedTuple):
 
 
 class LinuxTasks:
-    """Threads of some processes. The kernel's files of a process speak of its first thread only.
+    """Threads of some processes. The kernel's files of a process describe its first thread only.
 
     A thread that lives and dies between two readings is missing; what ended threads had used stays counted.
     """
@@ -54,7 +54,7 @@ class LinuxTasks:
             return TaskUsage()
         wait_ns, voluntary, involuntary = _totals(now.values(), self._ended)
         usage = TaskUsage(wait_ns, voluntary + involuntary, involuntary)
-        # Whoever exists has had its turn on a CPU.
+        # Every thread that exists has run.
         if all(task.schedstat.strip() == _NOTHING for task in now.values()):
             self.reasons = dict.fromkeys(_TIMED, _NO_TIMES)
             return usage._replace(wait_ns=None)
@@ -74,7 +74,7 @@ class LinuxTasks:
         schedstat = read_small(f"{folder}/schedstat")
         known = self._tasks.get(number)
         if known is not None and known.schedstat == schedstat and schedstat.strip() != _NOTHING:
-            return known  # it has not run, so nobody has switched it
+            return known  # it has not run since, so its counts are the same
         run_ns, wait_ns, _ = schedstat.split()
         status = read_small(f"{folder}/status")
         return _Task(

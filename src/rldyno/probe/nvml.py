@@ -29,7 +29,7 @@ SM_CLOCK = Call("sm_clock_mhz", lambda gpu: gpu.clock_mhz(gpu.nvml.NVML_CLOCK_SM
 MEMORY_CLOCK = Call("memory_clock_mhz", lambda gpu: gpu.clock_mhz(gpu.nvml.NVML_CLOCK_MEM))
 THROTTLE = Call("throttle", lambda gpu: gpu.throttle_mask())
 PROCESSES = Call("processes", lambda gpu: gpu.processes())
-"""pid → bytes, None where NVML does not say how much."""
+"""pid → bytes, None where NVML does not show how much."""
 CALLS = (PERCENT, POWER, MEMORY, ENERGY, SM_CLOCK, MEMORY_CLOCK, THROTTLE, PROCESSES)
 
 # Bits of the clocks-event mask. The first three are not slow-downs: nothing to do, or clocks set by a person.
@@ -190,7 +190,7 @@ def start_nvml() -> tuple[Any, str | None]:
 
 @contextlib.contextmanager
 def opened_nvml() -> Iterator[tuple[Any, str | None]]:
-    """`start_nvml` for one look; shut down afterwards."""
+    """`start_nvml` for a short use; NVML is shut down afterwards."""
     nvml, reason = start_nvml()
     try:
         yield nvml, reason

@@ -57,9 +57,9 @@ class Counters:
             totals[name] = None
             if not counted_ns:
                 self.reasons[name] = "other programs' counters left no room in the hardware"
-            elif not value:  # whoever runs, uses every one of them
+            elif not value:  # a process that runs uses every one of them
                 self.reasons[name] = (
-                    "the hardware counter stayed at zero: a virtual machine only pretends to it"
+                    "the hardware counter stayed at zero: a virtual machine only pretends to have it"
                 )
             else:
                 totals[name] = value if counted_ns == wanted_ns else round(value * wanted_ns / counted_ns)
@@ -88,7 +88,7 @@ def _perf_event_open(pid: int, kind: int, config: int, flags: int) -> int:
 
 
 def why_not(error: OSError) -> str:
-    """What to tell a person, with what to do about it."""
+    """The reason, and what a person can do about it."""
     if error.errno in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP):
         return "no hardware counters here: the processor has none, or a virtual machine hides them"
     if error.errno in (errno.EACCES, errno.EPERM):
@@ -103,7 +103,7 @@ def why_not(error: OSError) -> str:
             "with Docker, --cap-add PERFMON allows it"
         )
     if error.errno == errno.ENOSYS:
-        return "hardware counters are read through perf_event_open, which is Linux's alone"
+        return "hardware counters are read through perf_event_open, which only Linux has"
     return f"hardware counters cannot be opened: {error.strerror}"
 
 

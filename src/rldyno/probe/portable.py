@@ -1,4 +1,4 @@
-"""Systems other than Linux, through psutil: coarser and dearer, the same figures."""
+"""Systems other than Linux, through psutil: the same values, less exact and slower to read."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import psutil
 from rldyno.probe.tree import BUSY_SHARE, Carry, CpuTimes, TaskUsage, TreeUsage
 
 _NS = 1_000_000_000
-# psutil lacks the name, or says so, on systems that have no such figure.
+# Raised by psutil on systems that have no such value.
 _UNREADABLE = (psutil.Error, AttributeError, NotImplementedError)
 _NEVER = {
     "wait_ns": "this system does not count how long threads wait for a CPU",
-    "involuntary_switches": "this system does not tell voluntary switches from involuntary ones",
+    "involuntary_switches": "this system does not count voluntary and involuntary switches apart",
     "threads_runnable": "this system does not count how long threads wait for a CPU",
 }
 _UNSEEN = {
     "context_switches": "this system denied it, or does not count them",
     "threads_busy": "this system denied the times of single threads",
-    "uss_bytes": "this system denied it, or does not tell what memory a process has for itself",
+    "uss_bytes": "this system denied it, or does not show the memory that a process has for itself",
 }
 
 
@@ -77,7 +77,7 @@ class PortableTree:
         return taken
 
     def tasks(self, now_ns: int) -> TaskUsage:
-        """Wait time and the kind of a switch are not to be had; what is denied stays unknown."""
+        """Wait time and the kind of a switch cannot be read; what is denied stays unknown."""
         ran: dict[int, float] = {}
         for pid, member in self._members.items():
             with contextlib.suppress(*_UNREADABLE):

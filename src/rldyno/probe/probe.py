@@ -1,4 +1,4 @@
-"""One sample: what the tree has used and holds, what the machine is doing, what the hardware says."""
+"""Samples of a process tree, of the machine and of its hardware, as rows of samples.csv."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def open_machine() -> Machine:
 
 
 class Probe:
-    """Samples the tree of `pid` whenever `sample` is called; `hz` only says how often that should be.
+    """Samples the tree of `pid` whenever `sample` is called; `hz` is how often that should be.
 
     Times are nanoseconds of the monotonic clock since `spawn_ns`. Samples are kept as they were read, and
     made into rows of `output` once a second: what a crash can lose.

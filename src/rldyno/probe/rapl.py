@@ -1,6 +1,6 @@
 """Energy of the CPU packages, from the counters the kernel shows as powercap zones (Intel and AMD).
 
-They count the whole package, whoever uses it.
+They count the whole package, for all processes together.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ _NOTHING = (
     f"no CPU energy counter ({_ZONES}/intel-rapl:*): the processor has none, or a virtual machine hides it"
 )
 _DENIED = (
-    "only root may read the CPU's energy counter; to let everybody: "
+    "only root may read the CPU's energy counter; to allow it: "
     f"sudo chmod a+r {_ZONES}/intel-rapl:*/energy_uj"
 )
-STANDS_STILL = "the CPU's energy counter did not move during the trial: a virtual machine only pretends to it"
+STANDS_STILL = (
+    "the CPU's energy counter did not move during the trial: a virtual machine only pretends to have it"
+)
 
 
 class RaplReader:

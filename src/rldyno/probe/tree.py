@@ -46,8 +46,8 @@ class Tree(Protocol):
     def take(self) -> Any:
         """A reading as raw as it comes, for `usage`; raises ProcessLookupError when nothing is left to read.
 
-        A sample is taken by code that has fallen out of the CPU's caches, so that every line of it is dear;
-        the rest of the work is done once a second for all samples together.
+        The code of a sample is no longer in the CPU's caches when it runs, so that every line of it is
+        expensive. The rest of the work is done once a second, for all samples together.
         """
         ...
 
@@ -56,7 +56,7 @@ class Tree(Protocol):
         ...
 
     def tasks(self, now_ns: int) -> TaskUsage:
-        """The figures of single threads; dearer."""
+        """The values of single threads; expensive."""
         ...
 
     def uss_bytes(self) -> int | None:
@@ -96,7 +96,7 @@ class CpuTimes:
     busy_s: float
     total_s: float
     steal_s: float | None
-    """Taken by the hypervisor for other guests; None where the system does not say."""
+    """Taken by the hypervisor for other guests; None where the system does not count it."""
 
 
 class Machine(Protocol):

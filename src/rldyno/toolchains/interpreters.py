@@ -52,7 +52,7 @@ class Python:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What an interpreter said about itself; `failed` names the module it could not import."""
+    """What an interpreter reported about itself; `failed` names the module it could not import."""
 
     python: str
     failed: str | None
@@ -111,7 +111,7 @@ def inspect(
     answers = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
     if not answers:
         words = [line[:200] for line in (done.stderr or done.stdout).strip().splitlines()[-5:]]
-        raise ValueError("\n".join(words) or f"it ended with status {done.returncode} and said nothing")
+        raise ValueError("\n".join(words) or f"it ended with status {done.returncode} and printed nothing")
     return Inspection(**json.loads(answers[-1].removeprefix(_MARK)))
 
 

@@ -195,7 +195,7 @@ def lock_file(directory: Path) -> Path:
 
 
 def discard(directory: Path) -> None:
-    """Remove a directory so that a crash in the middle never leaves something that looks finished."""
+    """Remove a directory so that a crash in the middle never leaves a directory that seems finished."""
     (directory / READY_FILE).unlink(missing_ok=True)
     if directory.exists():
         shutil.rmtree(directory)

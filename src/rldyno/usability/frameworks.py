@@ -53,7 +53,7 @@ class Description(_Table):
     exports: dict[str, Export] = {}
     """Name of a function in rldyno_rig.usability → what it needs."""
     missing: dict[str, str] = {}
-    """A path that people look for → why the framework has none."""
+    """An export path that people expect → why the framework has none."""
 
     @property
     def files(self) -> list[Path]:

@@ -44,9 +44,9 @@ def classify(kind: str, ended: Ended, hidden: Sequence[Path]) -> Json:
         how = "it hung" if ended.code is None else signal.Signals(-ended.code).name
         return {**found, "verdict": "crashed", "message": how}
     if ended.code == 0:
-        told = warning(kind, ended.err)
-        verdict = "accepted" if told is None else "warned"
-        message = None if told is None else without_paths(told, hidden, LONGEST_MESSAGE)
+        warned = warning(kind, ended.err)
+        verdict = "accepted" if warned is None else "warned"
+        message = None if warned is None else without_paths(warned, hidden, LONGEST_MESSAGE)
         return {**found, "verdict": verdict, "message": message, "result": last_line(ended.out)}
     kind_of_error, text, lines = exception(ended.err)
     message = without_paths(text, hidden, LONGEST_MESSAGE)

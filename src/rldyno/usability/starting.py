@@ -20,14 +20,16 @@ SLOW_S = 10.0
 
 
 def measure_import(interpreter: Interpreter, chain: Toolchain, directory: Path) -> Json:
-    """Median seconds of `import` in fresh processes, less those of a bare interpreter, in turn.
+    """Median seconds of `import` in fresh processes, less those of an interpreter that imports nothing.
+
+    The two kinds of processes alternate.
 
     The process ends at once after the import: tearing a framework down is another matter.
     """
-    bare, full = "import os; os._exit(0)", f"import os, {chain.import_name}; os._exit(0)"
+    empty, full = "import os; os._exit(0)", f"import os, {chain.import_name}; os._exit(0)"
     # The first import of a cold machine reads from the disk.
     _check(start(interpreter, chain, ["-c", full], directory))
-    runs: dict[str, list[Ended]] = {bare: [], full: []}
+    runs: dict[str, list[Ended]] = {empty: [], full: []}
     for _ in range(IMPORTS):
         for code, ended in runs.items():
             ended.append(_check(start(interpreter, chain, ["-c", code], directory)))

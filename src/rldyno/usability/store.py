@@ -1,4 +1,4 @@
-"""Where usability records are kept: in the user's cache, a file per framework and toolchain, and where asked.
+"""Usability records: one file per framework and toolchain in the user's cache, and the file of `-o`.
 
 Reports read from here, so nothing here may start anything.
 """
