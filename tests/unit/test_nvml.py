@@ -6,6 +6,7 @@ import pytest
 
 from fake_nvml import GIB, CpuCounter, FakeGpu, FakeNvml, opened
 from rldyno.probe import nvml
+from rldyno.probe.__main__ import main
 from rldyno.probe.gpus import open_gpus
 from rldyno.probe.hardware import Hardware
 from rldyno.probe.nvml import HARMLESS, throttle_words, visible_devices
@@ -220,7 +221,7 @@ def test_the_self_check_shows_everything_and_why_not(
     gpu.throttle = 0x4
     broken = {"nvmlDeviceGetPowerUsage": "Not Supported", "second version": "yes"}
     monkeypatch.setattr(nvml, "start_nvml", lambda: (FakeNvml(gpu, broken=broken), None))
-    nvml.main()
+    main()
     shown = capsys.readouterr().out
     assert "GPU 0: Fake 9000" in shown
     for call in nvml.CALLS:
@@ -229,5 +230,5 @@ def test_the_self_check_shows_everything_and_why_not(
     assert "memory reserved    not readable: NVML: Function Not Found" in shown
     assert "0x4 = ['power limit']" in shown
     monkeypatch.setattr(nvml, "start_nvml", lambda: (None, "NVML: Driver Not Loaded"))
-    nvml.main()
+    main()
     assert capsys.readouterr().out == "no GPU can be read: NVML: Driver Not Loaded\n"

@@ -1,12 +1,8 @@
-"""One NVIDIA GPU through NVML, call by call: what a driver or a card does not support has its own reason.
-
-`python -m rldyno.probe.nvml` shows one reading of everything, what each call costs, and what cannot be read.
-"""
+"""One NVIDIA GPU through NVML, call by call: what a driver or a card does not support has its own reason."""
 
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -198,35 +194,3 @@ def opened_nvml() -> Iterator[tuple[Any, str | None]]:
         if nvml is not None:
             with contextlib.suppress(nvml.NVMLError):
                 nvml.nvmlShutdown()
-
-
-def main() -> None:
-    with opened_nvml() as (nvml, reason):
-        if nvml is None:
-            print(f"no GPU can be read: {reason}")
-        else:
-            _print_all(nvml)
-
-
-def _print_all(nvml: Any) -> None:
-    import os
-
-    print(f"driver {nvml.nvmlSystemGetDriverVersion()}")
-    for index, handle in visible_devices(nvml, os.environ):
-        device = Device(nvml, handle, index)
-        print(f"GPU {index}: {device.name}")
-        for name in (call.name for call in CALLS):
-            begin = time.perf_counter_ns()
-            value = device.get(name)
-            took_us = (time.perf_counter_ns() - begin) / 1e3
-            if value is None:
-                print(f"  {name:18} not readable: {device.reasons[name]}")
-                continue
-            shown = f"{value:#x} = {throttle_words(value) or ['none']}" if name == "throttle" else value
-            print(f"  {name:18} {shown}  ({took_us:.0f} µs)")
-        if "memory_reserved" in device.reasons:
-            print(f"  {'memory reserved':18} not readable: {device.reasons['memory_reserved']}")
-
-
-if __name__ == "__main__":
-    main()
