@@ -13,7 +13,6 @@ from fakes import Lab, outcome_of, rldyno, wait_until
 from rldyno.probe.metrics import sample_columns
 from rldyno.records import csv_files
 from rldyno.records.directory import ResultsDirectory
-from rldyno_rig import schema
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rldyno.errors import Problem
-from rldyno.records.files import LockedError, locked
+from rldyno.records.locks import LockedError, locked
 from rldyno.toolchains.catalogue import Toolchain
 from rldyno.toolchains.interpreters import Python, inspect
 from rldyno.toolchains.store import (

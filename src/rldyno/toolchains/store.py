@@ -22,7 +22,7 @@ from packaging.utils import canonicalize_name
 
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
-from rldyno.records.files import LockedError, locked
+from rldyno.records.locks import LockedError, locked
 from rldyno.toolchains.catalogue import Toolchain
 from rldyno.toolchains.interpreters import Python, find_python
 
