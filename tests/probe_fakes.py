@@ -14,10 +14,11 @@ from rldyno.probe import Probe
 from rldyno.probe.hardware import NO_GPU_USED, Hardware
 from rldyno.probe.metrics import METRICS
 from rldyno.probe.rapl import RaplReader
-from rldyno.probe.readings import TrialReadings
+from rldyno.probe.readings import TrialReadings, training_span
 from rldyno.probe.summary import trial_figures
 from rldyno.probe.track import EVER, Span, Track
 from rldyno.probe.tree import CpuTimes, TaskUsage, TreeUsage
+from rldyno_rig.result_file import WorkerResult
 
 
 def watched_worker(**changes: Any) -> Any:
@@ -37,7 +38,11 @@ def figures_of(watched: Any, span: Span = EVER, cores: int = 1, **seen: Any) -> 
     return trial_figures(TrialReadings(watched, hardware, span, cores, **seen))
 
 
-def energy_figures(hardware: Hardware, result: dict[str, Any] | None) -> dict[str, Any]:
+def trained(start_ns: int, length_ns: int) -> Span:
+    return training_span(WorkerResult("steps", train_start_ns=start_ns, train_ns=length_ns))
+
+
+def energy_figures(hardware: Hardware, result: WorkerResult | None) -> dict[str, Any]:
     figures = trial_figures(TrialReadings(watched_worker(), hardware, EVER, 1, result=result))
     energy: dict[str, Any] = figures["energy"]
     return energy

@@ -10,6 +10,7 @@ from rldyno.probe.gpus import gpu_metrics
 from rldyno.probe.hardware import Hardware
 from rldyno.probe.summary import gpu_figures, gpu_warnings
 from rldyno.probe.track import EVER
+from rldyno_rig.result_file import WorkerResult
 
 SECOND = 1_000_000_000
 
@@ -145,7 +146,7 @@ def test_energy_up_to_the_threshold_and_to_the_end() -> None:
         hardware.read(second * SECOND, [1], slow=True)
         gpu.energy_mj += 10_000
     hardware.finish(5 * SECOND)
-    reached = {"threshold": {"reached": True, "time_ns": 5 * SECOND // 2}}
+    reached = WorkerResult("return", threshold={"reached": True, "time_ns": 5 * SECOND // 2})
     energy = energy_figures(hardware, reached)
     assert energy == {
         "cpu_joules": 500.0,
@@ -154,7 +155,7 @@ def test_energy_up_to_the_threshold_and_to_the_end() -> None:
         "to_threshold_joules": pytest.approx(275.0),
         "reasons": {},
     }
-    missed = energy_figures(hardware, {"threshold": {"reached": False}})
+    missed = energy_figures(hardware, WorkerResult("steps", threshold={"reached": False}))
     assert missed["reasons"] == {"to_threshold_joules": "the threshold was not reached"}
 
 

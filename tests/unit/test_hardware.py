@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from probe_fakes import energy_figures, figures_of, watched_worker
+from probe_fakes import energy_figures, figures_of, trained, watched_worker
 from rldyno.probe import perf
 from rldyno.probe.hardware import NO_GPU_USED, Hardware
 from rldyno.probe.perf import TYPE_SOFTWARE, Counters, why_not
@@ -293,6 +293,7 @@ def test_readings_of_the_start_and_of_the_end_are_not_of_the_training() -> None:
     watched = watched_worker()
     for second in range(10):
         watched.tracks["machine_cpu_percent"].add(second * SECOND, 90.0 if 4 <= second <= 8 else 5.0)
-    result = {"train_start_ns": 3 * SECOND, "train_ns": 5 * SECOND + SECOND // 2}
-    assert figures_of(watched, training_span(result))["machine"]["cpu_percent"] == 90.0
+    assert (
+        figures_of(watched, trained(3 * SECOND, 5 * SECOND + SECOND // 2))["machine"]["cpu_percent"] == 90.0
+    )
     assert figures_of(watched, training_span(None))["machine"]["cpu_percent"] == 47.5

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from fake_nvml import GIB, CpuCounter, FakeGpu, FakeNvml, opened
+from probe_fakes import trained
 from rldyno.probe import nvml
 from rldyno.probe.__main__ import main
 from rldyno.probe.gpus import open_gpus
 from rldyno.probe.hardware import Hardware
 from rldyno.probe.nvml import HARMLESS, throttle_words, visible_devices
-from rldyno.probe.readings import training_span
 from rldyno.probe.summary import gpu_figures
 from rldyno.probe.track import EVER, Span
 
@@ -197,10 +197,10 @@ def test_utilisation_and_power_count_once_they_describe_the_training_alone() -> 
         gpu.clocks["sm"] = 1500 if 20 <= sample < 50 else 300
         reader.read(sample * SECOND // 20, [1], slow=sample % 20 == 0)
     hardware = Hardware(CpuCounter(), reader, None)
-    block = gpu_figures(hardware, training_span({"train_start_ns": SECOND, "train_ns": 3 * SECOND // 2}))
+    block = gpu_figures(hardware, trained(SECOND, 3 * SECOND // 2))
     assert block is not None
     assert (block["utilisation_percent"], block["power_mean_w"], block["sm_clock_min_mhz"]) == (80, 100, 1500)
-    short = gpu_figures(hardware, training_span({"train_start_ns": SECOND + 1, "train_ns": SECOND // 2}))
+    short = gpu_figures(hardware, trained(SECOND + 1, SECOND // 2))
     assert short is not None
     for name in ("utilisation_percent", "power_mean_w", "sm_clock_min_mhz"):
         assert short[name] is None, "nobody knows: it is not zero"

@@ -29,7 +29,7 @@ class Joules:
 def test_rates_and_empty_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = FakeTree()
     probe, rows = sampled(monkeypatch, [0, 0.05, 0.1, 1.0, 1.05, 2.0, 2.05], tree)
-    assert tuple(rows[0]) == sample_columns()
+    assert tuple(rows[0]) == tuple(sample_columns())
     assert [row["wait_ns"] for row in rows] == ["5", "", "", "5", "", "5", ""]
     assert [row["uss_bytes"] for row in rows] == ["7", "", "", "", "", "7", ""]
     assert [row["machine_cpu_percent"] for row in rows] == ["", "", "", "25", "", "25", ""]

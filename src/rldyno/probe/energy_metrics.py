@@ -19,15 +19,15 @@ def _total(readings: TrialReadings, metric: str) -> Answer:
 
 
 def _to_threshold(readings: TrialReadings, metric: str) -> Answer:
-    threshold = (readings.result or {}).get("threshold")
-    if not threshold:
+    if readings.result is None or not readings.result.threshold:
         return None, "the study has no threshold"
-    if not threshold.get("reached"):
+    reached_ns = readings.result.reached_threshold_ns
+    if reached_ns is None:
         return None, "the threshold was not reached"
     reason = readings.hardware.reason(metric)
     if reason:
         return None, reason
-    return readings.hardware.meters[metric].at(threshold["time_ns"]), "there was no reading at that time"
+    return readings.hardware.meters[metric].at(reached_ns), "there was no reading at that time"
 
 
 METRICS: tuple[Metric[TrialReadings], ...] = (

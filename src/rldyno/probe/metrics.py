@@ -195,13 +195,8 @@ OTHER_COLUMNS = (
 """Figures of outcome.json that are not made from samples."""
 
 
-def sample_columns() -> tuple[str, ...]:
-    """The columns of samples.csv, in order."""
-    return ("time_ns", *(metric.name for metric in METRICS))
-
-
-def sample_kinds() -> dict[str, type[int] | type[float]]:
-    """Column of samples.csv → whether it holds integers or real numbers."""
+def sample_columns() -> dict[str, type[int] | type[float]]:
+    """The columns of samples.csv, in order, with the kind of number that each holds."""
     return {"time_ns": int} | {metric.name: metric.kind for metric in METRICS}
 
 

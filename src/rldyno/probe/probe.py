@@ -83,7 +83,7 @@ class Probe:
         self._rare = {metric.name: 0 for metric in METRICS if metric.read and metric.rate == "rare"}
         """Metric → when it is read next."""
         self._reasons: dict[str, str] = {}
-        self._columns = sample_columns()
+        self._columns = tuple(sample_columns())
         # Most samples hold only what the tree shows: written from a template, they cost a third less.
         tree_only = [column for column in self._columns if column in _EVERY_SAMPLE]
         self._template = ",".join("%d" if name in tree_only else "" for name in self._columns) + "\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rldyno.probe.track import Span
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rldyno.probe.hardware import Hardware
     from rldyno.probe.probe import Probe
     from rldyno.probe.track import Track
+    from rldyno_rig.result_file import WorkerResult
 
 
 class Counted(NamedTuple):
@@ -44,8 +45,7 @@ class TrialReadings:
     usage: resource.struct_rusage | None = None
     counted: Counted = field(default_factory=Counted)
     idle: Idle | None = None
-    result: Mapping[str, Any] | None = None
-    """result.json of the worker."""
+    result: WorkerResult | None = None
 
     def track(self, metric: str) -> Track:
         return self.probe.tracks[metric]
@@ -54,7 +54,8 @@ class TrialReadings:
         return self.probe.why(metric)
 
 
-def training_span(result: Mapping[str, Any] | None) -> Span:
+def training_span(result: WorkerResult | None) -> Span:
     """Start-up and the worker's end are left out of means; all counts where no training ended."""
-    start, length = ((result or {}).get(name) for name in ("train_start_ns", "train_ns"))
-    return Span() if start is None or length is None else Span(int(start), int(start) + int(length))
+    if result is None or result.train_start_ns is None:
+        return Span()
+    return Span(result.train_start_ns, result.train_start_ns + result.train_ns)

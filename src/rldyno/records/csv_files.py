@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,13 +13,16 @@ from rldyno_rig import schema
 if TYPE_CHECKING:
     import polars as pl
 
-_REAL_COLUMNS = ("return", "return_mean", "loss", "threads_runnable")
-_REAL_SUFFIXES = ("_percent", "_w", "_joules")
+Kind = type[int] | type[float]
+Columns = Sequence[str] | Mapping[str, Kind]
+"""Names of a file's columns. Without kinds, all but _REAL_COLUMNS hold whole numbers."""
+_REAL_COLUMNS = ("return", "return_mean", "loss")
 
 
-def is_real(column: str) -> bool:
-    """Whether a column holds real numbers; all others hold integers."""
-    return column in _REAL_COLUMNS or column.endswith(_REAL_SUFFIXES)
+def column_kinds(columns: Columns) -> dict[str, Kind]:
+    if isinstance(columns, Mapping):
+        return dict(columns)
+    return {name: float if name in _REAL_COLUMNS else int for name in columns}
 
 
 def complete_lines(data: bytes) -> bytes:
@@ -28,7 +31,7 @@ def complete_lines(data: bytes) -> bytes:
     return data[: data.rfind(b"\n") + 1]
 
 
-def read_csv(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+def read_csv(path: Path, columns: Columns) -> pl.DataFrame:
     """The rows of a file; none of a missing file. A torn last line is dropped; damage raises a Problem."""
     frame, _, problems = read_csvs([path], columns)
     if problems:
@@ -37,7 +40,7 @@ def read_csv(path: Path, columns: Sequence[str]) -> pl.DataFrame:
 
 
 def read_csvs(
-    paths: Sequence[Path], columns: Sequence[str], wanted: Sequence[str] | None = None
+    paths: Sequence[Path], columns: Columns, wanted: Sequence[str] | None = None
 ) -> tuple[pl.DataFrame, list[int], list[Problem]]:
     """The rows of many record files as one table, how many each has, and what is damaged: that has none.
 
@@ -45,36 +48,37 @@ def read_csvs(
     """
     import polars as pl
 
+    kinds = column_kinds(columns)
     bodies: list[bytes] = []
     lengths: list[int] = []
     problems: list[Problem] = []
     for path in paths:
         try:
-            body = _body(path, columns)
+            body = _body(path, kinds)
         except Problem as problem:
             problems.append(problem)
             body = b""
         bodies.append(body)
         lengths.append(body.count(b"\n"))
-    types = {name: pl.Float64 if is_real(name) else pl.Int64 for name in columns}
-    chosen = list(columns if wanted is None else wanted)
+    types = {name: pl.Float64 if kind is float else pl.Int64 for name, kind in kinds.items()}
+    chosen = list(kinds if wanted is None else wanted)
     if not any(lengths):
         return pl.DataFrame(schema={name: types[name] for name in chosen}), lengths, problems
     try:
-        text = b"".join([",".join(columns).encode(), b"\n", *bodies])
+        text = b"".join([",".join(kinds).encode(), b"\n", *bodies])
         return pl.read_csv(text, schema=types, columns=chosen), lengths, problems
     except pl.exceptions.PolarsError:
-        found = [_damaged_line(path, body, columns) for path, body in zip(paths, bodies, strict=True)]
+        found = [_damaged_line(path, body, kinds) for path, body in zip(paths, bodies, strict=True)]
         if not any(found):
             raise
         whole = [path for path, problem in zip(paths, found, strict=True) if problem is None]
-        frame, counts, _ = read_csvs(whole, columns, wanted)
+        frame, counts, _ = read_csvs(whole, kinds, wanted)
         rest = iter(counts)
         lengths = [0 if problem else next(rest) for problem in found]
         return frame, lengths, problems + [problem for problem in found if problem]
 
 
-def _body(path: Path, columns: Sequence[str]) -> bytes:
+def _body(path: Path, columns: Mapping[str, Kind]) -> bytes:
     """The complete lines below the header, each with as many fields as there are columns."""
     try:
         with path.open("rb", buffering=0) as stream:
@@ -87,34 +91,34 @@ def _body(path: Path, columns: Sequence[str]) -> bytes:
     body = data[data.index(b"\n") + 1 :]
     if body.count(b",") != body.count(b"\n") * (len(found) - 1):
         raise _damaged_line(path, body, found) or Problem(f"{path} is damaged", code=1)
-    if found == list(columns):
+    if list(found) == list(columns):
         return body
     if problem := _damaged_line(path, body, found):
         raise problem
-    return _widened(body, found, columns)
+    return _widened(body, list(found), columns)
 
 
-def _header(path: Path, data: bytes, columns: Sequence[str]) -> list[str]:
+def _header(path: Path, data: bytes, columns: Mapping[str, Kind]) -> dict[str, Kind]:
     """The file's columns: ours, or fewer of them in a file from before the others were added."""
     header = data[: data.index(b"\n")].decode(errors="replace").strip()
     found = header.split(",")
-    if columns[0] not in found or not set(found) <= set(columns) or len(set(found)) < len(found):
+    if next(iter(columns)) not in found or not set(found) <= set(columns) or len(set(found)) < len(found):
         raise Problem(
             f"{path}:1: the header is not the one of schema {schema.SCHEMA_VERSION}",
             detail=f"found    {header[:200]}\nexpected {','.join(columns)}",
             code=1,
         )
-    return found
+    return {name: columns[name] for name in found}
 
 
-def _widened(body: bytes, found: Sequence[str], columns: Sequence[str]) -> bytes:
+def _widened(body: bytes, found: Sequence[str], columns: Iterable[str]) -> bytes:
     """Rows with all of our columns; those that the file does not have are empty: not measured."""
     places = [found.index(name) if name in found else len(found) for name in columns]
     rows = ([*line.split(b","), b""] for line in body.splitlines())
     return b"".join(b",".join(row[place] for place in places) + b"\n" for row in rows)
 
 
-def _damaged_line(path: Path, body: bytes, columns: Sequence[str]) -> Problem | None:
+def _damaged_line(path: Path, body: bytes, columns: Mapping[str, Kind]) -> Problem | None:
     """The first line below the header that is no row; None when all are."""
     for number, line in enumerate(body.splitlines(), start=2):
         if not _is_row(line, columns):
@@ -127,24 +131,25 @@ def _damaged_line(path: Path, body: bytes, columns: Sequence[str]) -> Problem | 
     return None
 
 
-def _is_row(line: bytes, columns: Sequence[str]) -> bool:
+def _is_row(line: bytes, columns: Mapping[str, Kind]) -> bool:
     fields = line.split(b",")
     if len(fields) != len(columns):
         return False
     try:
-        for field, column in zip(fields, columns, strict=True):
+        for field, kind in zip(fields, columns.values(), strict=True):
             if field:
-                float(field) if is_real(column) else int(field)
+                kind(field)
     except ValueError:
         return False
     return True
 
 
-def last_rows(path: Path, columns: Sequence[str], count: int) -> list[dict[str, float]]:
+def last_rows(path: Path, columns: Columns, count: int) -> list[dict[str, float]]:
     """The last complete rows of a CSV file that is still being written, oldest first; no Problem, ever.
 
     Fields that were not measured are left out of a row's dict.
     """
+    kinds = column_kinds(columns)
     window = 400 * (count + 1)
     try:
         with path.open("rb") as stream:
@@ -154,7 +159,7 @@ def last_rows(path: Path, columns: Sequence[str], count: int) -> list[dict[str, 
     except OSError:
         return []
     return [
-        {name: float(field) for name, field in zip(columns, line.split(b","), strict=True) if field}
+        {name: float(field) for name, field in zip(kinds, line.split(b","), strict=True) if field}
         for line in lines[-count:]
-        if _is_row(line, columns)
+        if _is_row(line, kinds)
     ]

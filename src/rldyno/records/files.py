@@ -16,7 +16,6 @@ from rldyno.errors import Problem
 
 if TYPE_CHECKING:  # old places of these names, until every room imports them from the new ones
     from rldyno.records.csv_files import complete_lines as complete_lines
-    from rldyno.records.csv_files import is_real as is_real
     from rldyno.records.csv_files import read_csv as read_csv
     from rldyno.records.csv_files import read_csvs as read_csvs
     from rldyno.records.directory import MANIFEST_FILE as MANIFEST_FILE

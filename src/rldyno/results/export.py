@@ -11,7 +11,7 @@ from polars.io.plugins import register_io_source
 
 from rldyno.errors import Problem
 from rldyno.probe.metrics import sample_columns, sample_meanings
-from rldyno.records import files as records
+from rldyno.records.csv_files import Columns, column_kinds
 from rldyno.results.columns import COLUMNS, INTEGRALS
 from rldyno.results.integrals import integrals_table
 from rldyno.results.load import Results, load_results
@@ -85,12 +85,10 @@ def reasons_table(results: Results, more: Sequence[tuple[str, str, str]]) -> pl.
     return pl.LazyFrame([*rows, *more], schema=dict.fromkeys(REASON_MEANINGS, pl.String), orient="row")
 
 
-def all_series(
-    results: Results, read: Callable[[str], pl.DataFrame], columns: tuple[str, ...]
-) -> pl.LazyFrame:
+def all_series(results: Results, read: Callable[[str], pl.DataFrame], columns: Columns) -> pl.LazyFrame:
     """One table of all trials' series, read as it is written: together they may not fit into memory."""
     types = {"trial": pl.String} | {
-        name: pl.Float64 if records.is_real(name) else pl.Int64 for name in columns
+        name: pl.Float64 if kind is float else pl.Int64 for name, kind in column_kinds(columns).items()
     }
 
     def source(

@@ -171,8 +171,7 @@ def _measured_values(measured: Measured | None, result: WorkerResult | None) -> 
     wall_s, cpu_s = measured.wall_ns / 1e9, _cpu_s(measured)
     no_uss = measured.probe.tree.reasons.get("uss_bytes")
     memory = memory_figures(measured.probe.memory, result, _peak_rss(measured), no_uss)
-    written = result.to_json() if result else None
-    span = training_span(written)
+    span = training_span(result)
     readings = TrialReadings(
         measured.probe,
         measured.hardware,
@@ -181,7 +180,7 @@ def _measured_values(measured: Measured | None, result: WorkerResult | None) -> 
         measured.usage,
         measured.counted,
         measured.idle,
-        written,
+        result,
     )
     gpu = summary.gpu_figures(measured.hardware, span)
     reasons = {
