@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from report_parts import charts_by_panel, labels, material_of, tables
+from rldyno.probe.metrics import sample_columns
 from rldyno.results.export import export_results
 from rldyno.results.integrals import NAMES
 from rldyno_rig import schema

@@ -11,6 +11,7 @@ import polars as pl
 
 from rldyno.answers.groups import Group
 from rldyno.probe import metrics
+from rldyno.records import csv_files
 from rldyno.records import files as records
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Floats
@@ -165,7 +166,7 @@ def read_runs(
     damaged: list[str],
 ) -> list[Run]:
     """The series of finished trials, in their order, with the columns that are wanted of each file."""
-    files = {
+    files: dict[str, tuple[str, csv_files.Columns]] = {
         "episodes": (schema.EPISODES_FILE, schema.EPISODE_COLUMNS),
         "samples": (schema.SAMPLES_FILE, metrics.sample_columns()),
         "progress": (schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS),
