@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from closed_runs import CONTESTANTS, EVERYTHING, SLOW_TO_COMPILE
-from rldyno.proofs import certificates
+from rldyno.proofs import prove, store
+from rldyno.proofs.certificate import Subject
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig import identity
 
@@ -17,8 +18,8 @@ LESS = {("dqn", "mlp"), ("ppo", "mlp")}
 HALF = {"pytensor:graph-numba": {("dqn", "mlp")}, "pytensor:graph-c": {("ppo", "mlp")}}
 
 
-def subjects(contestant: str) -> list[certificates.Subject]:
-    every = certificates.every_subject([contestant], "cpu")
+def subjects(contestant: str) -> list[Subject]:
+    every = prove.every_subject([contestant], "cpu")
     if EVERYTHING or contestant not in SLOW_TO_COMPILE:
         return every
     fewer = HALF.get(contestant, LESS)
@@ -29,41 +30,41 @@ def subjects(contestant: str) -> list[certificates.Subject]:
 @pytest.mark.parametrize("contestant", CONTESTANTS)
 def test_a_contestant_is_proven(contestant: str, interpreters: dict[str, Interpreter]) -> None:
     wanted = subjects(contestant)
-    proven = certificates.prove(wanted, interpreters, lambda _: None)
+    proven = prove.prove(wanted, interpreters, lambda _: None)
     assert len(proven) == len(wanted) > 0
-    assert [certificates.sentence(made) for made in proven if not made["passed"]] == []
+    assert [made.sentence() for made in proven if not made.proven] == []
 
 
 @pytest.fixture
 def proven(
     interpreters: dict[str, Interpreter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[certificates.Subject, Interpreter]:
+) -> tuple[Subject, Interpreter]:
     """A fresh proof of one subject, filed where no other test looks."""
-    subject = certificates.Subject("numpy:eager", "dqn", "mlp", "cpu")
-    monkeypatch.setattr(certificates, "cache_dir", lambda: tmp_path)
-    assert certificates.find(subject, interpreters["numpy"]) is None
-    certificates.prove([subject], interpreters, lambda _: None)
-    made = certificates.find(subject, interpreters["numpy"])
+    subject = Subject.of("numpy:eager", "dqn", "mlp", "cpu")
+    monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path))
+    assert store.find(subject, interpreters["numpy"]) is None
+    prove.prove([subject], interpreters, lambda _: None)
+    made = store.find(subject, interpreters["numpy"])
     assert made is not None
-    assert made["passed"]
+    assert made.proven
     return subject, interpreters["numpy"]
 
 
 @pytest.mark.parametrize("changed", ["backend_sha256", "reference_sha256"])
 def test_changed_code_has_no_certificate(
-    changed: str, proven: tuple[certificates.Subject, Interpreter], monkeypatch: pytest.MonkeyPatch
+    changed: str, proven: tuple[Subject, Interpreter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = identity.hashes
     monkeypatch.setattr(identity, "hashes", lambda path: {**right(path), changed: "0" * 64})
-    assert certificates.find(*proven) is None
+    assert store.find(*proven) is None
 
 
-def test_changed_versions_have_no_certificate(proven: tuple[certificates.Subject, Interpreter]) -> None:
+def test_changed_versions_have_no_certificate(proven: tuple[Subject, Interpreter]) -> None:
     subject, interpreter = proven
     newer = dataclasses.replace(interpreter, versions={**interpreter.versions, "numpy": "99.0"})
-    assert certificates.find(subject, newer) is None
+    assert store.find(subject, newer) is None
     other_python = dataclasses.replace(interpreter, python="3.99.0")
-    assert certificates.find(subject, other_python) is None
+    assert store.find(subject, other_python) is None
 
 
 def test_a_rig_hash_follows_every_file(tmp_path: Path) -> None:

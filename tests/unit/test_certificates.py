@@ -9,18 +9,19 @@ from pathlib import Path
 import pytest
 
 from rldyno.errors import Problem
-from rldyno.proofs import certificates
-from rldyno.proofs.certificates import Subject
+from rldyno.proofs import prove, store
+from rldyno.proofs.certificate import Subject
 from rldyno.toolchains.resolve import Interpreter
 
-WANTED = [Subject("numpy:eager", algorithm, "mlp", "cpu") for algorithm in ("dqn", "ppo")]
-PROOF = {"algorithm": "dqn", "network": "mlp", "passed": True, "error": None, "rungs": []}
+WANTED = [Subject.of("numpy:eager", algorithm, "mlp", "cpu") for algorithm in ("dqn", "ppo")]
+RUNG = {"rung": "loss", "dtype": "float64", "error": 1e-15, "tolerance": 1e-10, "passed": True}
+PROOF = {"algorithm": "dqn", "network": "mlp", "passed": True, "error": None, "rungs": [RUNG]}
 
 
 @pytest.fixture
 def interpreters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Interpreter]:
     """An "interpreter" that writes the proofs it is told to, prints a last word and dies."""
-    monkeypatch.setattr(certificates, "cache_dir", lambda: tmp_path / "cache")
+    monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path / "cache"))
     script = tmp_path / "python"
     return {"numpy": Interpreter("numpy", script, "given", "3.11.7", {"numpy": "2.0"}, None)}
 
@@ -37,18 +38,18 @@ def dies_after(interpreters: dict[str, Interpreter], proofs: list[dict[str, obje
 
 def test_a_process_that_dies_midway_files_only_what_it_proved(interpreters: dict[str, Interpreter]) -> None:
     dies_after(interpreters, [PROOF])
-    dqn, ppo = certificates.prove(WANTED, interpreters, lambda _: None)
-    assert dqn["passed"]
-    assert not ppo["passed"]
-    assert "out of luck" in certificates.sentence(ppo)
-    assert certificates.find(WANTED[0], interpreters["numpy"]) is not None
-    assert certificates.find(WANTED[1], interpreters["numpy"]) is None
+    dqn, ppo = prove.prove(WANTED, interpreters, lambda _: None)
+    assert dqn.proven
+    assert not ppo.proven
+    assert "out of luck" in ppo.sentence()
+    assert store.find(WANTED[0], interpreters["numpy"]) is not None
+    assert store.find(WANTED[1], interpreters["numpy"]) is None
 
 
 def test_a_process_that_proves_nothing_is_a_problem(interpreters: dict[str, Interpreter]) -> None:
     dies_after(interpreters, None)
     with pytest.raises(Problem, match="before the first proof") as caught:
-        certificates.prove(WANTED, interpreters, lambda _: None)
+        prove.prove(WANTED, interpreters, lambda _: None)
     assert "out of luck" in str(caught.value.detail)
 
 
@@ -60,33 +61,33 @@ def test_a_process_that_proves_nothing_does_not_keep_others_from_it(
     broken.write_text(f"#!{sys.executable}\nprint('Illegal instruction')\n")
     broken.chmod(0o755)
     interpreters["torch"] = Interpreter("torch", broken, "given", "3.11.7", {"torch": "2.0"}, None)
-    asked = [WANTED[0], Subject("torch:eager", "dqn", "mlp", "cpu")]
-    proven, failed = certificates.prove(asked, interpreters, lambda _: None)
-    assert proven["passed"]
-    assert not failed["passed"]
-    assert "Illegal instruction" in certificates.sentence(failed)
-    assert certificates.find(asked[1], interpreters["torch"]) is None
+    asked = [WANTED[0], Subject.of("torch:eager", "dqn", "mlp", "cpu")]
+    proven, failed = prove.prove(asked, interpreters, lambda _: None)
+    assert proven.proven
+    assert not failed.proven
+    assert "Illegal instruction" in failed.sentence()
+    assert store.find(asked[1], interpreters["torch"]) is None
 
 
 def test_a_failed_proof_is_filed_and_says_where(interpreters: dict[str, Interpreter]) -> None:
     rung = {"rung": "loss", "dtype": "float64", "error": 0.5, "tolerance": 1e-10, "passed": False}
     dies_after(interpreters, [{**PROOF, "passed": False, "rungs": [rung]}])
     told: list[str] = []
-    certificates.prove(WANTED[:1], interpreters, lambda made: told.append(certificates.sentence(made)))
+    prove.prove(WANTED[:1], interpreters, lambda made: told.append(made.sentence()))
     assert told == [
-        "numpy:eager dqn mlp: NOT PROVEN, loss is off by 5.0e-01 in float64 (1 rungs of 1 failed)"
+        "numpy:eager dqn mlp: NOT PROVEN, loss is off by 5.0e-01 in float64 (1 of 1 rungs failed)"
     ]
     again: list[str] = []
-    certificates.prove(WANTED[:1], interpreters, lambda made: again.append(certificates.sentence(made)))
+    prove.prove(WANTED[:1], interpreters, lambda made: again.append(made.sentence()))
     assert again == []
 
 
 def test_a_proof_that_broke_off_is_tried_again(interpreters: dict[str, Interpreter]) -> None:
     """A GPU may have been taken, memory short: that is no verdict on the contestant."""
     dies_after(interpreters, [{**PROOF, "passed": False, "error": "RuntimeError: out of memory"}])
-    (broken,) = certificates.prove(WANTED[:1], interpreters, lambda _: None)
-    assert certificates.sentence(broken) == "numpy:eager dqn mlp: NOT PROVEN, RuntimeError: out of memory"
-    assert certificates.find(WANTED[0], interpreters["numpy"]) is None
+    (broken,) = prove.prove(WANTED[:1], interpreters, lambda _: None)
+    assert broken.sentence() == "numpy:eager dqn mlp: NOT PROVEN, RuntimeError: out of memory"
+    assert store.find(WANTED[0], interpreters["numpy"]) is None
     dies_after(interpreters, [PROOF])
-    (proven,) = certificates.prove(WANTED[:1], interpreters, lambda _: None)
-    assert proven["passed"]
+    (proven,) = prove.prove(WANTED[:1], interpreters, lambda _: None)
+    assert proven.proven

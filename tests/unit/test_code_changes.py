@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from rldyno.errors import Problem
-from rldyno.proofs import certificates
-from rldyno.proofs.certificates import Subject
+from rldyno.proofs.certificate import Certificate, Code, Rung, Subject
+from rldyno.proofs.store import code_hashes
 from rldyno.records.directory import ResultsDirectory
 from rldyno.session import code_changes
 from rldyno.study.file import load_study
@@ -27,7 +27,7 @@ seeds = 2
 [budget]
 steps = 100
 """
-NUMPY, TORCH = (Subject(name, "dqn", "mlp", "cpu") for name in ("numpy:eager", "torch:eager"))
+NUMPY, TORCH = (Subject.of(name, "dqn", "mlp", "cpu") for name in ("numpy:eager", "torch:eager"))
 INTERPRETERS = {
     name: Interpreter(name, Path("python"), "given", "3.11.7", {}, None) for name in ("numpy", "torch")
 }
@@ -53,7 +53,7 @@ def results(tmp_path: Path, plan: Plan) -> ResultsDirectory:
         (home / TRIAL_FILE).write_text(json.dumps(trial.to_json()))
         outcome = {"status": "done", "reason": "steps", "message": "", "wall_s": 1.0}
         (home / OUTCOME_FILE).write_text(json.dumps(outcome))
-        ran = certificates.code_hashes(trial.cell.framework)
+        ran = code_hashes(trial.cell.framework)
         (home / FACTS_FILE).write_text(json.dumps({**ran, "versions": {}}))
     return results
 
@@ -65,16 +65,14 @@ def rewrite(results: ResultsDirectory, contestant: str, **facts: str) -> None:
 
 
 def certify(results: ResultsDirectory, subject: Subject) -> None:
-    certificate = {
-        **subject.__dict__,
-        **certificates.code_hashes(subject.framework),
-        "passed": True,
-        "versions": {},
-        "rungs": [],
-        "error": None,
-    }
+    certificate = Certificate(
+        subject,
+        Code.from_json(code_hashes(subject.framework)),
+        passed=True,
+        rungs=(Rung("loss", "float64", 0.0, 1e-10, True),),
+    )
     results.certificates.mkdir(exist_ok=True)
-    (results.certificates / f"{subject.framework}.json").write_text(json.dumps(certificate))
+    (results.certificates / f"{subject.framework}.json").write_text(json.dumps(certificate.to_json()))
 
 
 def reported(results: ResultsDirectory, plan: Plan, *to_run: str) -> str:
@@ -126,12 +124,12 @@ def test_a_finished_directory_says_what_became_of_its_proofs(results: ResultsDir
     lost = reported(results, plan)
     assert lost.startswith("numpy:eager: its backend has changed since its trials ran")
     assert "can no longer be proven: run it again with --out NEW" in lost
-    rewrite(results, "numpy:eager", **certificates.code_hashes("numpy"))
+    rewrite(results, "numpy:eager", **code_hashes("numpy"))
     certify(results, NUMPY)
     (results.certificates / "numpy.json").write_text(
         (results.certificates / "numpy.json")
         .read_text()
-        .replace(certificates.code_hashes("numpy")["backend_sha256"], "old")
+        .replace(code_hashes("numpy")["backend_sha256"], "old")
     )
     rewrite(results, "numpy:eager", backend_sha256="old")
     assert "its trials are kept" in reported(results, plan)

@@ -390,7 +390,7 @@ def test_it_runs_without_the_heavy_packages():
 import sys
 for name in ("polars", "gymnasium", "altair", "platformdirs", "jinja2", "vl_convert"):
     sys.modules[name] = None
-import rldyno.cli, rldyno.proofs.certificates
+import rldyno.cli, rldyno.proofs.prove
 import rldyno.nets.measure, rldyno.nets.show, rldyno.toolchains.contestants
 """
     subprocess.run([sys.executable, "-c", script], check=True)

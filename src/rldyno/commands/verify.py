@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rldyno.proofs.certificates import Json
+    from rldyno.proofs.certificate import Certificate
     from rldyno.toolchains.resolve import Interpreter
 
 
@@ -34,21 +34,20 @@ def verify(
     from rich.console import Console
 
     from rldyno.machine.devices import check_device
-    from rldyno.proofs import certificates
+    from rldyno.proofs.prove import every_subject, prove
 
     check_device(device)
     console = Console(highlight=False, soft_wrap=True)
     names, interpreters = _chosen(contestants or [], device, toolchain or [], console)
-    wanted = certificates.every_subject(names, device)
 
-    def tell(certificate: Json) -> None:
-        console.print(certificates.sentence(certificate), markup=False)
+    def print_line(certificate: Certificate) -> None:
+        console.print(certificate.sentence(), markup=False)
 
-    proven = certificates.prove(wanted, interpreters, tell, force)
+    proven = prove(every_subject(names, device), interpreters, print_line, force)
     (_rung_table if table else _summary_table)(proven, console)
-    failed = [certificate for certificate in proven if not certificate["passed"]]
+    failed = [certificate for certificate in proven if not certificate.proven]
     for certificate in failed:
-        console.print(certificates.sentence(certificate), style="red", markup=False)
+        console.print(certificate.sentence(), style="red", markup=False)
     if failed:
         raise typer.Exit(1)
 
@@ -61,10 +60,11 @@ def _chosen(
     from rldyno.toolchains.contestants import chosen_contestants
     from rldyno.toolchains.progress import shown_progress
     from rldyno.toolchains.resolve import ensure, parse_overrides, resolve
+    from rldyno_rig.contestant import Contestant
 
     given = parse_overrides(overrides)
     chosen = chosen_contestants(names, device)
-    frameworks = dict.fromkeys(name.partition(":")[0] for name in chosen)
+    frameworks = dict.fromkeys(Contestant.parse(name).framework for name in chosen)
     if names:
         with shown_progress(console) as on_progress:
             return chosen, ensure(frameworks, given, None, on_progress)
@@ -76,16 +76,14 @@ def _chosen(
             console.print(f"left out: {problem.message} (fix: {problem.fix})", style="yellow", markup=False)
     if not interpreters:
         raise Problem("no toolchain is built, so nothing can be proven", fix="rldyno setup", code=1)
-    return [name for name in chosen if name.partition(":")[0] in interpreters], interpreters
+    return [name for name in chosen if Contestant.parse(name).framework in interpreters], interpreters
 
 
-def _summary_table(certificates: list[Json], console: Console) -> None:
-    """Contestants × algorithms: worst judged error in float64 and float32."""
+def _summary_table(certificates: list[Certificate], console: Console) -> None:
+    """Contestants × algorithms: worst error that has a limit, in float64 and float32."""
     from rich.table import Table
 
-    from rldyno.proofs.certificates import worst
-
-    algorithms = list(dict.fromkeys(certificate["algorithm"] for certificate in certificates))
+    algorithms = list(dict.fromkeys(certificate.subject.algorithm for certificate in certificates))
     shown = Table(
         title="worst relative error against the reference: float64 (limit 1e-10), float32 (limit 1e-5)"
     )
@@ -93,18 +91,19 @@ def _summary_table(certificates: list[Json], console: Console) -> None:
     shown.add_column("network")
     for algorithm in algorithms:
         shown.add_column(algorithm, justify="right")
-    rows: dict[tuple[str, str], dict[str, str]] = {(c["contestant"], c["network"]): {} for c in certificates}
+    rows: dict[tuple[str, str], dict[str, str]] = {}
     for certificate in certificates:
-        mark = "" if certificate["passed"] else " ✗"
-        rows[certificate["contestant"], certificate["network"]][certificate["algorithm"]] = (
-            f"{worst(certificate, 'float64'):.0e}  {worst(certificate, 'float32'):.0e}{mark}"
-        )
+        subject = certificate.subject
+        errors = (certificate.worst(dtype) for dtype in ("float64", "float32"))
+        numbers = "  ".join("–" if error is None else f"{error:.0e}" for error in errors)
+        cells = rows.setdefault((certificate.contestant, subject.network), {})
+        cells[subject.algorithm] = f"{numbers}{'' if certificate.proven else ' ✗'}"
     for (contestant, network), cells in rows.items():
         shown.add_row(contestant, network, *(cells.get(algorithm, "–") for algorithm in algorithms))
     console.print(shown)
 
 
-def _rung_table(certificates: list[Json], console: Console) -> None:
+def _rung_table(certificates: list[Certificate], console: Console) -> None:
     from rich.table import Table
 
     shown = Table(title="every rung: relative error against the float64 reference")
@@ -113,16 +112,16 @@ def _rung_table(certificates: list[Json], console: Console) -> None:
     for column in ("error", "limit", ""):
         shown.add_column(column, justify="right")
     for certificate in certificates:
-        for rung in certificate["rungs"]:
-            limit = "–" if rung["tolerance"] is None else f"{rung['tolerance']:.0e}"
+        subject = certificate.subject
+        for rung in certificate.rungs:
             shown.add_row(
-                certificate["contestant"],
-                certificate["algorithm"],
-                certificate["network"],
-                rung["dtype"],
-                rung["rung"],
-                f"{rung['error']:.1e}",
-                limit,
-                "✓" if rung["passed"] else "✗",
+                certificate.contestant,
+                subject.algorithm,
+                subject.network,
+                rung.dtype,
+                rung.name,
+                f"{rung.error:.1e}",
+                "–" if rung.tolerance is None else f"{rung.tolerance:.0e}",
+                "✓" if rung.holds else "✗",
             )
     console.print(shown)

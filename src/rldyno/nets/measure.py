@@ -152,15 +152,16 @@ def check_memory(asked: Asked, contestants: int) -> None:
 
 def prove(asked: Asked, interpreters: Mapping[str, Interpreter], say: Say) -> None:
     """A time counts only beside a certificate: make those that are missing."""
-    from rldyno.proofs import certificates
+    from rldyno.proofs.certificate import Subject
+    from rldyno.proofs.prove import prove as prove_subjects
 
     wanted = {
-        certificates.Subject(contestant, asked.algorithm, network_of(net), asked.device)
+        Subject.of(contestant, asked.algorithm, network_of(net), asked.device)
         for contestant in asked.contestants
         for net in asked.nets
         if contestant.partition(":")[0] in interpreters
     }
-    certificates.prove(sorted(wanted), interpreters, lambda made: say(certificates.sentence(made)))
+    prove_subjects(sorted(wanted), interpreters, lambda made: say(made.sentence()))
 
 
 def network_of(net: Net) -> str:
@@ -241,12 +242,10 @@ def cpu_s_of(timers: Sequence[Timer]) -> float:
 
 def certificate_state(asked: Asked, contestant: str, net: Net, interpreter: Interpreter) -> str:
     """valid, failed or absent: whether this very code was proven, on this device, to compute the same."""
-    from rldyno.proofs.certificates import Subject, find
+    from rldyno.proofs import store
+    from rldyno.proofs.certificate import Subject
 
-    found = find(Subject(contestant, asked.algorithm, network_of(net), asked.device), interpreter)
-    if found is None:
-        return "absent"
-    return "valid" if found["passed"] else "failed"
+    return store.state(Subject.of(contestant, asked.algorithm, network_of(net), asked.device), interpreter)
 
 
 def one_round(

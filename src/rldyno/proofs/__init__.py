@@ -1,1 +1,1 @@
-"""Certificates: the proof that a contestant computes what the reference computes, made, kept and judged."""
+"""Proofs: certificates that a contestant computes what the reference computes, made, kept and checked."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,11 @@ from rldyno.errors import Problem
 from rldyno.limits.trials import MachineLimits
 from rldyno.machine.noise import judged_by, quickest_calibrations
 from rldyno.probe.metrics import sample_columns
+from rldyno.proofs.certificate import ABSENT as ABSENT
+from rldyno.proofs.certificate import FAILED as FAILED
+from rldyno.proofs.certificate import STALE as STALE
+from rldyno.proofs.certificate import VALID as VALID
+from rldyno.proofs.certificate import Certificate, Code, Subject, best_validity, read_certificates
 from rldyno.records import files as records
 from rldyno.records.files import Json
 from rldyno.results.columns import COLUMNS
@@ -37,7 +42,6 @@ AXES = (
 )
 
 CODE = ("backend", "reference", "rig")
-VALID, STALE, ABSENT, FAILED = "valid", "stale", "absent", "failed"
 
 DTYPES: Mapping[Kind, type[pl.DataType]] = {
     int: pl.Int64,
@@ -45,28 +49,6 @@ DTYPES: Mapping[Kind, type[pl.DataType]] = {
     str: pl.String,
     bool: pl.Boolean,
 }
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """Proof that a contestant computes what the reference computes, for one algorithm and network."""
-
-    contestant: str
-    algorithm: str
-    network: str
-    device: str
-    passed: bool
-    backend_sha256: str
-    reference_sha256: str
-    versions: Mapping[str, str]
-    rungs: tuple[Json, ...]
-    error: str | None
-    """Why the proof could not be finished."""
-    made_at: str
-
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        return (self.contestant, self.algorithm, self.network, self.device)
 
 
 @dataclass(frozen=True)
@@ -136,9 +118,9 @@ def load_results(directory: Path) -> Results:
             return None
 
     certificates = read_certificates(paths.certificates, read)
-    by_key: dict[tuple[str, str, str, str], list[Certificate]] = defaultdict(list)
+    of_subject: dict[Subject, list[Certificate]] = defaultdict(list)
     for certificate in certificates:
-        by_key[certificate.key].append(certificate)
+        of_subject[certificate.subject].append(certificate)
 
     limits = MachineLimits(manifest.get("limits"))
     quickest = quickest_calibrations(directory)
@@ -161,7 +143,9 @@ def load_results(directory: Path) -> Results:
         row |= limits.figures(asked, facts, row)
         if outcome is not None:
             reasons[trial] = reader.reasons(outcome, row) | limits.reasons(row)
-        row["certificate"], row["certificate_detail"] = certificate_state(asked, facts, by_key)
+        row["certificate"], row["certificate_detail"] = best_validity(
+            of_subject[subject_of(asked)], None if facts is None else Code.from_json(facts)
+        )
         if facts is not None:
             facts_of.setdefault(row["contestant"], facts)
             ran_with = {"python": facts.get("python"), **(facts.get("versions") or {})}
@@ -233,53 +217,9 @@ def varying_hypers(rows: list[Json], hypers: list[Json]) -> dict[str, list[Any]]
     return varying
 
 
-def read_certificates(home: Path, read: Callable[[Path], Json | None]) -> tuple[Certificate, ...]:
-    found = (read(path) for path in sorted(home.glob("*.json")))
-    return tuple(
-        Certificate(
-            contestant=raw.get("contestant", ""),
-            algorithm=raw.get("algorithm", ""),
-            network=raw.get("network", ""),
-            device=raw.get("device", ""),
-            passed=bool(raw.get("passed")),
-            backend_sha256=raw.get("backend_sha256", ""),
-            reference_sha256=raw.get("reference_sha256", ""),
-            versions=raw.get("versions") or {},
-            rungs=tuple(raw.get("rungs") or ()),
-            error=raw.get("error"),
-            made_at=raw.get("made_at", ""),
-        )
-        for raw in found
-        if raw is not None
-    )
-
-
-def certificate_state(
-    asked: Json, facts: Json | None, certificates: Mapping[tuple[str, str, str, str], Iterable[Certificate]]
-) -> tuple[str, str | None]:
-    """State of the best certificate for this trial, and what is wrong with it."""
+def subject_of(asked: Json) -> Subject:
     network = network_kind((asked.get("hyper") or {}).get("convolutions") or ())
-    key = (str(asked.get("contestant")), str(asked.get("algorithm")), network, str(asked.get("device")))
-    states = [judged(certificate, facts) for certificate in certificates.get(key, ())]
-    order = (VALID, FAILED, STALE)
-    return min(states, key=lambda state: order.index(state[0]), default=(ABSENT, "never proven"))
-
-
-def judged(certificate: Certificate, facts: Json | None) -> tuple[str, str | None]:
-    if facts is None:
-        return STALE, "the trial left no facts to compare the certificate with"
-    for name in ("backend_sha256", "reference_sha256"):
-        if getattr(certificate, name) != facts.get(name):
-            return STALE, f"the {name.removesuffix('_sha256')} changed since it was proven"
-    versions = facts.get("versions") or {}
-    for package in sorted(certificate.versions.keys() | versions.keys()):
-        proven, ran = certificate.versions.get(package), versions.get(package)
-        if proven != ran:
-            return STALE, f"proven with {package} {proven or '(none)'}, ran with {ran or '(none)'}"
-    if not certificate.passed:
-        broken = [rung.get("rung", "?") for rung in certificate.rungs if not rung.get("passed")]
-        return FAILED, certificate.error or f"disagrees with the reference at {', '.join(broken)}"
-    return VALID, None
+    return Subject.from_json({**asked, "network": network})
 
 
 def read_text(path: Path) -> str:

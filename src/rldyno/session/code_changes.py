@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from rldyno.errors import Problem
-from rldyno.proofs import certificates
-from rldyno.proofs.certificates import Subject
+from rldyno.proofs.certificate import VALID, Subject
+from rldyno.proofs.prove import subjects
+from rldyno.proofs.store import code_hashes
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.files import read_json
 from rldyno.records.status import DONE
@@ -46,7 +47,7 @@ def changed_code(directory: ResultsDirectory, plan: Plan) -> dict[str, list[str]
                 ran.setdefault(trial.cell.contestant, {}).setdefault(name, set()).add(facts[name])
     changed = {}
     for contestant, hashes in ran.items():
-        now = certificates.code_hashes(Contestant.parse(contestant).framework)
+        now = code_hashes(Contestant.parse(contestant).framework)
         parts = [PARTS[name] for name, found in hashes.items() if found != {now[name]}]
         if parts:
             changed[contestant] = parts
@@ -75,24 +76,26 @@ def to_prove(
 ) -> list[Subject]:
     """What is about to run, and what has run without a certificate while the code is still the same."""
     provable = {
-        subject for subject in unproven(directory) if not PROVEN & set(changed.get(subject.contestant, ()))
+        subject
+        for subject in unproven(directory)
+        if not PROVEN & set(changed.get(str(subject.contestant), ()))
     }
     return [
         subject
-        for subject in certificates.subjects(plan)
-        if subject.framework in interpreters and (subject.contestant in to_run or subject in provable)
+        for subject in subjects(plan)
+        if subject.framework in interpreters and (str(subject.contestant) in to_run or subject in provable)
     ]
 
 
 def unproven(directory: ResultsDirectory) -> set[Subject]:
     """Of finished trials whose certificate is missing, failed or of other code."""
-    from rldyno.results.load import VALID, load_results
+    from rldyno.results.load import load_results
 
     if not directory.has_outcomes():
         return set()
     loaded = load_results(directory.root)
     return {
-        Subject(
+        Subject.of(
             row["contestant"],
             row["algorithm"],
             network_kind(loaded.hypers[row["trial"]].get("convolutions") or ()),
@@ -110,7 +113,7 @@ def report_changes(
     console: Console,
 ) -> None:
     """Say which finished trials ran other code than today's, and which contestants mix both."""
-    uncertified = {subject.contestant for subject in unproven(directory)} if changed else set()
+    uncertified = {str(subject.contestant) for subject in unproven(directory)} if changed else set()
     for contestant, parts in sorted(changed.items()):
         line = change_sentence(contestant, parts, contestant in uncertified, contestant in to_run)
         console.print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)

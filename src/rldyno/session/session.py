@@ -15,7 +15,7 @@ from rldyno.machine.cpus import available_cpus, place
 from rldyno.machine.devices import check_device
 from rldyno.probe.probe import idle_cpu_percent
 from rldyno.processes.control import pin, stop_signals
-from rldyno.proofs import certificates
+from rldyno.proofs import prove
 from rldyno.records.directory import ResultsDirectory, working_in
 from rldyno.records.files import write_atomically
 from rldyno.records.manifest import Manifest
@@ -165,7 +165,7 @@ class Session:
         subjects = code_changes.to_prove(
             self.directory, self.current_plan, self.changed_code, expected, self.interpreters
         )
-        certificates.ensure(subjects, self.interpreters, self.directory.root, self.console)
+        prove.ensure(subjects, self.interpreters, self.directory.root, self.console)
 
     def measure_machine(self) -> None:
         """CPU use of the idle machine, and its limits: from the cache, or measured now, in seconds.

@@ -9,10 +9,11 @@ from typing import Any
 from rldyno.answers import divergence
 from rldyno.answers.divergence import Divergence
 from rldyno.answers.groups import CERTIFICATE_WORDS, Group
+from rldyno.proofs.certificate import Certificate, Code, Rung, Validity
 from rldyno.records.files import Json
 from rldyno.report.material import Material
 from rldyno.report.section import Section, slug
-from rldyno.results.load import Certificate, Results, judged
+from rldyno.results.load import Results
 from rldyno.text.tables import Table
 from rldyno_rig.algorithms import title_of
 
@@ -21,20 +22,12 @@ GROUPS_TRACED = 50
 
 
 @dataclass(frozen=True)
-class RungError:
-    name: str
-    error: float
-    tolerance: float | None
-    passed: bool
-
-
-@dataclass(frozen=True)
 class RungRow:
     contestant: str
     state: str
     words: str
     detail: str | None
-    rungs: dict[str, RungError]
+    rungs: dict[str, Rung]
 
 
 @dataclass(frozen=True)
@@ -60,8 +53,9 @@ def rung_tables(results: Results) -> list[RungTable]:
     tables: dict[tuple[str, str, str, str], dict[str, RungRow]] = {}
     for certificate in results.certificates:
         # A proof that ended before its first rung has a row all the same.
-        for dtype in dict.fromkeys(rung.get("dtype", "") for rung in certificate.rungs) or ("float64",):
-            key = (certificate.algorithm, certificate.network, certificate.device, dtype)
+        subject = certificate.subject
+        for dtype in dict.fromkeys(rung.dtype for rung in certificate.rungs) or ("float64",):
+            key = (subject.algorithm, subject.network, subject.device, dtype)
             row = rung_row(certificate, results.facts.get(certificate.contestant), dtype)
             tables.setdefault(key, {})[certificate.contestant] = row
     return [
@@ -76,39 +70,29 @@ def rung_tables(results: Results) -> list[RungTable]:
 
 def proof_summary(results: Results) -> ProofSummary:
     rows: dict[str, dict[str, tuple[str, str]]] = {}
-    for certificate in sorted(results.certificates, key=lambda item: item.key):
-        name = title_of(certificate.algorithm)
-        state, _ = judged(certificate, results.facts.get(certificate.contestant))
-        errors = [worst_error(certificate, dtype) for dtype in ("float64", "float32")]
+    for certificate in sorted(results.certificates, key=lambda item: item.subject):
+        subject = certificate.subject
+        state = validity(certificate, results.facts.get(certificate.contestant)).state
+        errors = [certificate.worst(dtype) for dtype in ("float64", "float32")]
         words = " / ".join(
             "–" if error is None else "0" if error == 0 else f"{error:.0e}" for error in errors
         )
-        column = f"{name}, {certificate.network}, {certificate.device}"
+        column = f"{title_of(subject.algorithm)}, {subject.network}, {subject.device}"
         rows.setdefault(certificate.contestant, {})[column] = (state, words)
     columns = dict.fromkeys(column for cells in rows.values() for column in cells)
     return ProofSummary(tuple(sorted(columns)), rows)
 
 
-def worst_error(certificate: Certificate, dtype: str) -> float | None:
-    errors = [
-        rung["error"]
-        for rung in certificate.rungs
-        if rung.get("dtype") == dtype and rung.get("tolerance") is not None and rung.get("error") is not None
-    ]
-    return max(errors, default=None)
+def validity(certificate: Certificate, facts: Json | None) -> Validity:
+    return certificate.validity(None if facts is None else Code.from_json(facts))
 
 
 def rung_row(certificate: Certificate, facts: Json | None, dtype: str) -> RungRow:
-    state, detail = judged(certificate, facts)
-    worst: dict[str, RungError] = {}
+    state, detail = validity(certificate, facts)
+    worst: dict[str, Rung] = {}
     for rung in certificate.rungs:
-        if rung.get("dtype") != dtype:
-            continue
-        made = RungError(
-            rung.get("rung", "?"), rung.get("error") or 0.0, rung.get("tolerance"), bool(rung.get("passed"))
-        )
-        if made.name not in worst or made.error > worst[made.name].error:
-            worst[made.name] = made
+        if rung.dtype == dtype and (rung.name not in worst or rung.error > worst[rung.name].error):
+            worst[rung.name] = rung
     return RungRow(certificate.contestant, state, CERTIFICATE_WORDS[state], detail, worst)
 
 

@@ -1,0 +1,251 @@
+"""A certificate as a value: what was proven, how closely, and whether it holds for code that ran.
+
+Nothing is started here. `prove.py` makes certificates, `store.py` keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rldyno_rig.contestant import Contestant
+
+Json = dict[str, Any]
+
+VALID, STALE, ABSENT, FAILED = "valid", "stale", "absent", "failed"
+STATES = (VALID, STALE, ABSENT, FAILED)
+
+
+class Validity(NamedTuple):
+    """Whether a trial's figures may be ranked."""
+
+    state: str
+    """One of STATES."""
+    reason: str | None
+    """Why it is not valid."""
+
+
+@dataclass(frozen=True, order=True)
+class Subject:
+    """What one certificate is about."""
+
+    contestant: Contestant
+    algorithm: str
+    network: str
+    """mlp or cnn."""
+    device: str
+
+    @staticmethod
+    def of(contestant: str, algorithm: str, network: str, device: str) -> Subject:
+        return Subject(Contestant.parse(contestant), algorithm, network, device)
+
+    @property
+    def framework(self) -> str:
+        return self.contestant.framework
+
+    def to_json(self) -> Json:
+        return {
+            "contestant": str(self.contestant),
+            "algorithm": self.algorithm,
+            "network": self.network,
+            "device": self.device,
+        }
+
+    @staticmethod
+    def from_json(raw: Mapping[str, Any]) -> Subject:
+        keys = ("contestant", "algorithm", "network", "device")
+        return Subject.of(*(raw.get(key) or "" for key in keys))
+
+    def __str__(self) -> str:
+        return f"{self.contestant} {self.algorithm} {self.network}"
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One step of the ladder: how far a quantity is from the reference."""
+
+    name: str
+    dtype: str
+    error: float
+    """Largest relative difference from the reference."""
+    tolerance: float | None
+    """None: the error is reported, and has no limit."""
+    passed: bool
+
+    @property
+    def holds(self) -> bool:
+        """Its numbers agree with its mark."""
+        return self.passed and (self.tolerance is None or self.error <= self.tolerance)
+
+    def to_json(self) -> Json:
+        return {
+            "rung": self.name,
+            "dtype": self.dtype,
+            "error": self.error,
+            "tolerance": self.tolerance,
+            "passed": self.passed,
+        }
+
+    @staticmethod
+    def from_json(raw: Mapping[str, Any]) -> Rung:
+        """A rung without an error has not passed."""
+        error = raw.get("error")
+        return Rung(
+            name=raw.get("rung") or "?",
+            dtype=raw.get("dtype") or "",
+            error=float("inf") if error is None else float(error),
+            tolerance=raw.get("tolerance"),
+            passed=bool(raw.get("passed")),
+        )
+
+
+@dataclass(frozen=True)
+class Code:
+    """What computed: the code that a certificate is about, and the packages that it ran with."""
+
+    backend_sha256: str
+    reference_sha256: str
+    versions: Mapping[str, str]
+
+    @staticmethod
+    def from_json(raw: Mapping[str, Any]) -> Code:
+        """Of a certificate, or of a trial's facts.json."""
+        return Code(
+            raw.get("backend_sha256") or "", raw.get("reference_sha256") or "", raw.get("versions") or {}
+        )
+
+    def difference(self, other: Code) -> str | None:
+        """What `other` has that this code has not, in words; None where both are the same."""
+        if self.backend_sha256 != other.backend_sha256:
+            return "the backend changed after it was proven"
+        if self.reference_sha256 != other.reference_sha256:
+            return "the reference changed after it was proven"
+        for package in sorted(self.versions.keys() | other.versions.keys()):
+            proven, ran = self.versions.get(package), other.versions.get(package)
+            if proven != ran:
+                return f"proven with {package} {proven or '(none)'}, ran with {ran or '(none)'}"
+        return None
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The proof that a contestant computes what the reference computes, for one algorithm and network."""
+
+    subject: Subject
+    code: Code
+    passed: bool
+    rungs: tuple[Rung, ...]
+    error: str | None = None
+    """Why the proof broke off: neither proven nor refuted."""
+    without_limit: Mapping[str, str] = field(default_factory=dict)
+    """Precision that is only reported → why it does not work here."""
+    made_at: str = ""
+    circumstances: Mapping[str, Any] = field(default_factory=dict)
+    """What else the process reported: its Python, NumPy, the rig's hash, the backend's own facts."""
+
+    @property
+    def contestant(self) -> str:
+        return str(self.subject.contestant)
+
+    @property
+    def proven(self) -> bool:
+        """Marked as passed, and each rung says the same."""
+        return self.passed and not self.error and bool(self.rungs) and not self.broken
+
+    @property
+    def broken(self) -> list[Rung]:
+        return [rung for rung in self.rungs if not rung.holds]
+
+    def worst(self, dtype: str) -> float | None:
+        """Largest error of the rungs that have a limit."""
+        errors = [rung.error for rung in self.rungs if rung.dtype == dtype and rung.tolerance is not None]
+        return max(errors, default=None)
+
+    def validity(self, ran: Code | None) -> Validity:
+        """For a trial that ran this code; None where the trial left no facts."""
+        if ran is None:
+            return Validity(STALE, "the trial left no facts to compare the certificate with")
+        changed = self.code.difference(ran)
+        if changed is not None:
+            return Validity(STALE, changed)
+        return Validity(VALID, None) if self.proven else Validity(FAILED, self._failure())
+
+    def _failure(self) -> str:
+        if self.error:
+            return self.error
+        names = ", ".join(rung.name for rung in self.broken)
+        return f"disagrees with the reference at {names}" if names else "it holds no passed rungs"
+
+    def sentence(self) -> str:
+        """One line: what was proven, and how closely."""
+        if self.proven:
+            return f"{self.subject}: proven, worst float64 error {self._number('float64')}{self._tf32()}"
+        if self.error:
+            return f"{self.subject}: NOT PROVEN, {self.error}"
+        if not self.broken:
+            return f"{self.subject}: NOT PROVEN, {self._failure()}"
+        first = self.broken[0]
+        return (
+            f"{self.subject}: NOT PROVEN, {first.name} is off by {first.error:.1e} in {first.dtype}"
+            f" ({len(self.broken)} of {len(self.rungs)} rungs failed)"
+        )
+
+    def _number(self, dtype: str) -> str:
+        worst = self.worst(dtype)
+        return "unknown" if worst is None else f"{worst:.1e}"
+
+    def _tf32(self) -> str:
+        """How far TensorFloat-32 is from the reference, where that was tried."""
+        failure = self.without_limit.get("tf32")
+        if failure:
+            return f"; TF32 does not work here: {failure[:120]}"
+        errors = {rung.name: rung.error for rung in self.rungs if rung.dtype == "tf32"}
+        if not errors:
+            return ""
+        forward, trained = errors["forward"], errors["weights after 100"]
+        return f"; TF32 is off by {forward:.0e} forward, {trained:.0e} after 100 updates"
+
+    def to_json(self) -> Json:
+        return {
+            **self.subject.to_json(),
+            "passed": self.passed,
+            "error": self.error,
+            "not_judged": dict(self.without_limit),
+            "rungs": [rung.to_json() for rung in self.rungs],
+            "backend_sha256": self.code.backend_sha256,
+            "reference_sha256": self.code.reference_sha256,
+            "versions": dict(self.code.versions),
+            "made_at": self.made_at,
+            **self.circumstances,
+        }
+
+    @staticmethod
+    def from_json(raw: Mapping[str, Any]) -> Certificate:
+        return Certificate(
+            subject=Subject.from_json(raw),
+            code=Code.from_json(raw),
+            passed=bool(raw.get("passed")),
+            rungs=tuple(Rung.from_json(rung) for rung in raw.get("rungs") or ()),
+            error=raw.get("error"),
+            without_limit=raw.get("not_judged") or {},
+            made_at=raw.get("made_at") or "",
+            circumstances={name: value for name, value in raw.items() if name not in _OWN_KEYS},
+        )
+
+
+_OWN_KEYS = frozenset(Certificate(Subject.of("", "", "", ""), Code("", "", {}), False, ()).to_json())
+
+
+def best_validity(certificates: Iterable[Certificate], ran: Code | None) -> Validity:
+    """Of several certificates of a trial's subject."""
+    order = (VALID, FAILED, STALE)
+    found = [certificate.validity(ran) for certificate in certificates]
+    return min(found, key=lambda one: order.index(one.state), default=Validity(ABSENT, "never proven"))
+
+
+def read_certificates(home: Path, read: Callable[[Path], Json | None]) -> tuple[Certificate, ...]:
+    """Those in a results directory. `read` returns None for a file that it cannot read."""
+    found = (read(path) for path in sorted(home.glob("*.json")))
+    return tuple(Certificate.from_json(raw) for raw in found if raw is not None)

@@ -1,0 +1,61 @@
+"""Certificates in the cache.
+
+A certificate is filed under a hash of everything it is about: contestant, algorithm, network, device, the
+backend's files, the reference, and each package version of the interpreter. If one changes, it is not found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from rldyno.config import cache_dir
+from rldyno.processes.rig import RIG
+from rldyno.proofs.certificate import ABSENT, FAILED, VALID, Certificate, Subject
+from rldyno.records import files as records
+from rldyno.toolchains.catalogue import toolchain
+from rldyno.toolchains.resolve import Interpreter
+from rldyno_rig import identity
+
+
+def find(subject: Subject, interpreter: Interpreter) -> Certificate | None:
+    """The certificate that holds for this subject now. A proof that broke off is none."""
+    path = path_of(subject, interpreter)
+    found = Certificate.from_json(records.read_json(path)) if path.exists() else None
+    return None if found is None or found.error else found
+
+
+def state(subject: Subject, interpreter: Interpreter) -> str:
+    """valid, failed or absent: whether this very code was proven."""
+    found = find(subject, interpreter)
+    if found is None:
+        return ABSENT
+    return VALID if found.proven else FAILED
+
+
+def keep(certificate: Certificate, interpreter: Interpreter) -> None:
+    """One whose proof broke off is not kept: memory or a device may have been short, so it is tried again."""
+    if not certificate.error:
+        path = path_of(certificate.subject, interpreter)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        records.write_json(path, certificate.to_json())
+
+
+def code_hashes(framework: str) -> dict[str, str]:
+    """Fingerprints of the backend, the reference and the rig as they are now."""
+    return identity.hashes(str(RIG / "backends" / f"{toolchain(framework).backend}.py"))
+
+
+def path_of(subject: Subject, interpreter: Interpreter) -> Path:
+    hashes = code_hashes(subject.framework)
+    content = {
+        **subject.to_json(),
+        "backend": hashes["backend_sha256"],
+        "reference": hashes["reference_sha256"],
+        "python": interpreter.python,
+        "versions": interpreter.versions,
+    }
+    key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+    name = "-".join((subject.contestant.file_name, subject.algorithm, subject.network, subject.device))
+    return cache_dir() / "certificates" / f"{name}-{key}.json"
