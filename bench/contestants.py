@@ -18,7 +18,8 @@ from typing import Any
 from harness import report
 from rldyno.nets.figures import figures, ratio, seconds_by_round
 from rldyno.nets.measure import run
-from rldyno.nets.work import ACT, PAGEABLE, UPDATE, Asked, Net
+from rldyno.nets.record import NetsRecord
+from rldyno.nets.work import ACT, PAGEABLE, UPDATE, Benchmark, Net
 from rldyno.toolchains.contestants import chosen_contestants
 from rldyno_rig import hyper
 from rldyno_rig.algorithms import ALGORITHMS
@@ -50,16 +51,15 @@ def main() -> None:
             record = measured(contestants, network, algorithm)
             rows += table(record, network, algorithm)
             notes += [
-                f"absent: {one['contestant']} {algorithm} {network}: {one['reason']}"
-                for one in record["absent"]
+                f"absent: {one.contestant} {algorithm} {network}: {one.reason}" for one in record.absent
             ]
     notes.append("host arrays in; act: actions out; update: not waited for; one core, means over rounds")
     report("contestants", "time per act and update", rows, notes)
 
 
-def measured(contestants: tuple[str, ...], network: str, algorithm: str) -> dict[str, Any]:
+def measured(contestants: tuple[str, ...], network: str, algorithm: str) -> NetsRecord:
     net, act_rows, update_rows = NETS[network]
-    asked = Asked(
+    benchmark = Benchmark(
         contestants,
         (net,),
         algorithm,
@@ -70,13 +70,11 @@ def measured(contestants: tuple[str, ...], network: str, algorithm: str) -> dict
         seconds=SECONDS,
     )
     with tempfile.TemporaryDirectory() as home:
-        return run(asked, Path(home) / "nets.json", lambda line: print(algorithm, line, file=sys.stderr))
+        return run(benchmark, Path(home) / "nets.json", lambda line: print(algorithm, line, file=sys.stderr))
 
 
-def table(record: dict[str, Any], network: str, algorithm: str) -> list[dict[str, Any]]:
-    rounds = {
-        (one["contestant"], one["measure"]): seconds_by_round(one["rounds"]) for one in record["measurements"]
-    }
+def table(record: NetsRecord, network: str, algorithm: str) -> list[dict[str, Any]]:
+    rounds = {(one.contestant, one.kind.measure): seconds_by_round(one.rounds) for one in record.measurements}
     rows: dict[str, dict[str, Any]] = {}
     for measure in (UPDATE, ACT):
         for figure in figures(record):

@@ -101,7 +101,7 @@ def test_a_real_gpu_was_measured() -> None:
 
 def test_what_was_timed_there_was_proven_there_and_kept_the_gpu_busy() -> None:
     record = show.read(SAMPLE / "nets")
-    assert {worker["contestant"]: worker["certificate"] for worker in record["workers"]} == dict.fromkeys(
+    assert {worker.contestant: worker.certificate for worker in record.workers} == dict.fromkeys(
         ("torch:eager", "torch:compile", "torch:cudagraph", "jax:jit"), "valid"
     )
     busy = {

@@ -18,7 +18,7 @@ from rldyno.claims import nets
 from rldyno.claims.form import HYPER, Condition
 from rldyno.claims.metrics import GROWTH, metric, row_columns
 from rldyno.columns import Column
-from rldyno.nets.record import read_record
+from rldyno.nets.record import NetsRecord, read_record
 from rldyno.records.files import MANIFEST_FILE, Json
 from rldyno.results.load import AXES, VALID, Results, load_results
 from rldyno.stats.anytime import widened
@@ -70,7 +70,7 @@ class Evidence:
         return found
 
 
-def gather(several: Sequence[Results], timed: Sequence[Json] = ()) -> Evidence:
+def gather(several: Sequence[Results], timed: Sequence[NetsRecord] = ()) -> Evidence:
     """Runs of several results directories, and records of networks timed alone (`timed`).
 
     Their operating systems stay apart.
@@ -102,9 +102,9 @@ def gather(several: Sequence[Results], timed: Sequence[Json] = ()) -> Evidence:
     for record in timed:
         axes |= dict.fromkeys(nets.NETS_AXES)
         uncertified |= nets.unproven(record)
-        rows += nets.rounds(record, system_of(record))
-    sources = [*(results.manifest for results in several), *timed]
-    gpus = any((source.get("machine") or {}).get("gpus") for source in sources)
+        rows += nets.rounds(record, system_of({"machine": record.machine}))
+    machines = [*(results.manifest.get("machine") for results in several), *(one.machine for one in timed)]
+    gpus = any((machine or {}).get("gpus") for machine in machines)
     return Evidence(tuple(rows), frozenset(uncertified), tuple(axes), bool(gpus))
 
 

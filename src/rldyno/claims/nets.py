@@ -5,46 +5,45 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldyno.claims.metrics import execution_of
-from rldyno.nets.work import UPDATE, Net
+from rldyno.nets.record import NetsRecord
+from rldyno.nets.work import UPDATE
 from rldyno.records.files import Json
+from rldyno_rig.contestant import Contestant
 from rldyno_rig.hyper import network_kind
 
 NETS_AXES = ("net", "rows", "data")
 """What tells such runs apart, beside contestant, device, cores and dtype."""
 
 
-def unproven(record: Json) -> set[tuple[str, str]]:
+def unproven(record: NetsRecord) -> set[tuple[str, str]]:
     """(contestant, algorithm) that were timed without a valid certificate."""
-    algorithm = str(record["asked"]["algorithm"])
-    return {
-        (worker["contestant"], algorithm)
-        for worker in record["workers"]
-        if worker.get("certificate") != "valid"
-    }
+    return {(contestant, record.benchmark.algorithm) for contestant in record.unproven}
 
 
-def rounds(record: Json, system: str) -> Iterator[Json]:
+def rounds(record: NetsRecord, system: str) -> Iterator[Json]:
     """One row per round of a proven contestant, with the columns that claims ask about."""
-    asked = record["asked"]
-    networks = {net.name: network_kind(net.convolutions) for net in map(Net.from_json, asked["nets"])}
-    bare = {contestant for contestant, _ in unproven(record)}
-    for measured in record["measurements"]:
-        contestant = measured["contestant"]
-        if contestant in bare:
+    benchmark = record.benchmark
+    networks = {net.name: network_kind(net.convolutions) for net in benchmark.nets}
+    for measured in record.measurements:
+        if measured.contestant in record.unproven:
             continue
-        framework, _, mode = contestant.partition(":")
-        where = f"{contestant} {measured['net']} {measured['measure']} {measured['rows']} {measured['data']}"
-        for done in measured["rounds"]:
-            per_second = done["calls"] / (done["wall_ns"] / 1e9)
+        contestant, kind = Contestant.parse(measured.contestant), measured.kind
+        where = f"{contestant} {kind.net} {kind.measure} {kind.rows} {kind.data}"
+        for done in measured.rounds:
             yield {
-                **{name: asked[name] for name in ("algorithm", "device", "cores", "dtype")},
-                **{name: measured[name] for name in NETS_AXES},
-                "trial": f"{where} round {done['round']}",
-                "contestant": contestant,
-                "framework": framework,
-                "mode": mode,
-                "execution": execution_of(mode),
-                "network": networks[measured["net"]],
+                "algorithm": benchmark.algorithm,
+                "device": benchmark.device,
+                "cores": benchmark.cores,
+                "dtype": benchmark.dtype,
+                "net": kind.net,
+                "rows": kind.rows,
+                "data": kind.data,
+                "trial": f"{where} round {done.round}",
+                "contestant": measured.contestant,
+                "framework": contestant.framework,
+                "mode": contestant.mode,
+                "execution": execution_of(contestant.mode),
+                "network": networks[kind.net],
                 "system": system,
-                "updates_per_s" if measured["measure"] == UPDATE else "acts_per_s": per_second,
+                "updates_per_s" if kind.measure == UPDATE else "acts_per_s": 1 / done.seconds,
             }

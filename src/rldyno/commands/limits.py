@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from rldyno.limits.values import DeviceLimits, EnvironmentRate
 
 
 def limits(
@@ -22,10 +27,10 @@ def limits(
 ) -> None:
     """Peak matrix product, copy bandwidth and environment steps per second: measured once and kept."""
     from rich.console import Console
-    from rich.table import Table
 
     from rldyno.limits.disturbance import warnings
     from rldyno.limits.measure import environment_rates, limits_of
+    from rldyno.limits.values import EnvironmentCase
     from rldyno.machine.devices import check_device
     from rldyno.machine.facts import usable_cores
     from rldyno.toolchains.resolve import parse_overrides
@@ -34,44 +39,47 @@ def limits(
     overrides = parse_overrides(toolchain or [])
     counts = [cores] if cores else sorted({1, usable_cores()}) if device == "cpu" else [1]
     console = Console(highlight=False)
-    shown = Table(title=f"limits of this machine, {device}", title_justify="left")
-    shown.add_column("Limit")
     found = [limits_of(device, count, overrides, again) for count in counts]
-    for one in found:
-        shown.add_column(f"{one['cores']} core{'s' if one['cores'] != 1 else ''}", justify="right")
-    for dtype in dict.fromkeys(dtype for one in found for dtype in one["flops_per_s"]):
-        figures = (_scaled(one["flops_per_s"].get(dtype), 1e9, "GFLOP/s") for one in found)
-        shown.add_row(f"matrix product, {dtype}", *figures)
-    for name, words in (("copy_bytes_per_s", "copy"), ("transfer_bytes_per_s", "host to device, pinned")):
-        shown.add_row(words, *(_scaled(one[name], 1e9, "GB/s") for one in found))
-    asked = [
-        {"environment": name, "environments": 1, "max_episode_steps": None}
-        for name in environment or ["CartPole-v1"]
-    ]
-    rates = environment_rates(asked, overrides, again)
-    for rate in rates:
-        cell = _scaled(rate["steps_per_s"], 1.0, "steps/s")
-        shown.add_row(f"{rate['environment']} alone, one core", cell, *["–"] * (len(found) - 1))
-    console.print(shown)
+    rates = environment_rates(map(EnvironmentCase, environment or ["CartPole-v1"]), overrides, again)
+    console.print(_table(device, found, rates))
     for line in [*_reasons(found), *_missing(rates)]:
         console.print(line, markup=False, soft_wrap=True)
     for line in warnings(found, rates):
-        words = f"{line}. When the machine is quiet, this command measures it again"
+        words = f"{line}. Run this command on a quiet machine to measure it again"
         console.print(words, style="yellow", markup=False, soft_wrap=True)
+
+
+def _table(device: str, found: list[DeviceLimits], rates: list[EnvironmentRate]) -> Table:
+    from rich.table import Table
+
+    shown = Table(title=f"limits of this machine, {device}", title_justify="left")
+    shown.add_column("Limit")
+    for one in found:
+        shown.add_column(f"{one.cores} core{'s' if one.cores != 1 else ''}", justify="right")
+    for dtype in dict.fromkeys(dtype for one in found for dtype in one.flops_per_s):
+        figures = (_scaled(one.flops_per_s.get(dtype), 1e9, "GFLOP/s") for one in found)
+        shown.add_row(f"matrix product, {dtype}", *figures)
+    shown.add_row("copy", *(_scaled(one.copy_bytes_per_s, 1e9, "GB/s") for one in found))
+    transfers = (_scaled(one.transfer_bytes_per_s, 1e9, "GB/s") for one in found)
+    shown.add_row("host to device, pinned", *transfers)
+    for rate in rates:
+        cell = _scaled(rate.steps_per_s, 1.0, "steps/s")
+        shown.add_row(f"{rate.case.environment} alone, one core", cell, *["–"] * (len(found) - 1))
+    return shown
 
 
 def _scaled(value: float | None, scale: float, unit: str) -> str:
     return "–" if value is None else f"{value / scale:,.3g} {unit}" if scale > 1 else f"{value:,.0f} {unit}"
 
 
-def _reasons(found: list[dict[str, Any]]) -> list[str]:
-    reasons = {name: why for one in found for name, why in one["reasons"].items()}
-    by = ", ".join(dict.fromkeys(str(one["by"]) for one in found if one["by"]))
+def _reasons(found: list[DeviceLimits]) -> list[str]:
+    reasons = {name: why for one in found for name, why in one.reasons.items()}
+    by = ", ".join(dict.fromkeys(one.by for one in found if one.by))
     return [
-        *([f"measured with {by} on {found[0]['name']}"] if by else []),
+        *([f"measured with {by} on {found[0].name}"] if by else []),
         *(f"{name}: not measured: {why}" for name, why in reasons.items()),
     ]
 
 
-def _missing(rates: list[dict[str, Any]]) -> list[str]:
-    return [f"{rate['environment']}: not measured: {rate['reason']}" for rate in rates if "reason" in rate]
+def _missing(rates: list[EnvironmentRate]) -> list[str]:
+    return [f"{rate.case.environment}: not measured: {rate.reason}" for rate in rates if rate.reason]

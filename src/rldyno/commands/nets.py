@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rldyno.nets.work import Asked
+    from rldyno.nets.work import Benchmark
 
 nets = typer.Typer(
     help="Time networks alone: one inference and one training step, in every contestant.",
@@ -79,7 +79,7 @@ def measure(
 
     if config is not None:
         os.environ[CONFIG_VARIABLE] = str(config)
-    asked = _asked(
+    benchmark = _benchmark(
         contestants,
         networks,
         algorithm,
@@ -98,11 +98,11 @@ def measure(
     if path.exists():
         raise Problem(f"{path} exists", fix="choose another directory with -o, or remove it")
 
-    def say(line: str) -> None:
+    def print_line(line: str) -> None:
         console.print(line, markup=False, soft_wrap=True, style="dim")
 
     try:
-        record = run(asked, path, say, parse_overrides(toolchain or []), verify=not no_verify)
+        record = run(benchmark, path, print_line, parse_overrides(toolchain or []), verify=not no_verify)
     except KeyboardInterrupt:
         typer.echo("stopped", err=True)
         if path.exists():
@@ -110,7 +110,7 @@ def measure(
         raise typer.Exit(130) from None
     show_record(directory, console)
     console.print(f"record: {path}", markup=False, soft_wrap=True)
-    if not any(measured["rounds"] for measured in record["measurements"]):
+    if not any(measured.rounds for measured in record.measurements):
         raise typer.Exit(1)
 
 
@@ -126,7 +126,7 @@ def show(
     show_record(directory, Console(width=None if Console().is_terminal else 160, highlight=False))
 
 
-def _asked(
+def _benchmark(
     contestants: str,
     networks: str,
     algorithm: str,
@@ -138,10 +138,10 @@ def _asked(
     copies: str | None,
     rounds: int,
     seconds: float,
-) -> Asked:
+) -> Benchmark:
     from rldyno.errors import Problem
     from rldyno.machine.devices import check_device
-    from rldyno.nets.work import COPIES, PAGEABLE, Asked, net_named
+    from rldyno.nets.work import COPIES, PAGEABLE, Benchmark, net_named
     from rldyno.toolchains.contestants import chosen_contestants
     from rldyno_rig.algorithms import LEARNERS
 
@@ -159,7 +159,7 @@ def _asked(
             fix="leave it out, or add --device cuda",
         )
     names = [] if contestants == "all" else _listed("--contestants", contestants)
-    return Asked(
+    return Benchmark(
         contestants=tuple(chosen_contestants(names, device)),
         nets=tuple(net_named(name) for name in _listed("--nets", networks)),
         algorithm=_one_of("--algorithm", algorithm, LEARNERS),

@@ -6,17 +6,15 @@ A limit that was is too low, and multiples of it look too good; times that were 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rldyno.limits.values import StudyLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from rldyno.limits.values import DeviceLimits, EnvironmentRate, Json
     from rldyno.probe.tree import CpuTimes
-
-Json = dict[str, Any]
-
-BUSY_PERCENT = 10.0
-"""As a trial that is disturbed by this much counts as noisy."""
 
 
 class Watch:
@@ -29,7 +27,7 @@ class Watch:
         self._cpus = None if cpus is None else tuple(cpus)
         self._own_cpu_s = own_cpu_s or cpu_s_with_children
         self.taken_percent: float | None = None
-        """Share of the time of these CPUs that others used or a hypervisor took; None if not told here."""
+        """Share of these CPUs' time that others used or a hypervisor took; None if it is not counted here."""
 
     def __enter__(self) -> Watch:
         self._before = self._read()
@@ -54,37 +52,28 @@ def cpu_s_with_children() -> float:
     return spent.user + spent.system + spent.children_user + spent.children_system
 
 
-def quietest(*limits: Json) -> float | None:
-    """Of several measurements, whose best figures are kept, the least disturbed vouches for them."""
-    known = [one["taken_percent"] for one in limits if one.get("taken_percent") is not None]
-    return min(known, default=None)
-
-
-def is_busy(limit: Json) -> bool:
-    return (limit.get("taken_percent") or 0.0) > BUSY_PERCENT
-
-
 def any_is_busy(limits: Json | None) -> bool:
     """`limits` as a manifest keeps them."""
-    found = limits or {}
-    return any(map(is_busy, [*(found.get("devices") or ()), *(found.get("environments") or ())]))
+    return StudyLimits.from_json(limits).is_busy
 
 
-def warnings(devices: Iterable[Json], environments: Iterable[Json] = ()) -> list[str]:
+def warnings(devices: Iterable[DeviceLimits], environments: Iterable[EnvironmentRate] = ()) -> list[str]:
     """One line for each limit that was measured on a busy machine."""
     lines = []
-    for one in filter(is_busy, devices):
-        what = f"limits of {one['device']} with {one['cores']} core{'s' if one['cores'] != 1 else ''}"
-        lines.append(_line(what, "multiples of the floor too small", one))
-    for one in filter(is_busy, environments):
-        count = f"{one['environments']} × " if one["environments"] > 1 else ""
-        what = f"{count}{one['environment']} without an agent"
-        lines.append(_line(what, "shares of its speed too large", one))
+    for one in devices:
+        if one.is_busy:
+            what = f"limits of {one.device} with {one.cores} core{'s' if one.cores != 1 else ''}"
+            lines.append(_line(what, "multiples of the floor too small", one.taken_percent))
+    for rate in environments:
+        if rate.is_busy:
+            count = f"{rate.case.environments} × " if rate.case.environments > 1 else ""
+            what = f"{count}{rate.case.environment} without an agent"
+            lines.append(_line(what, "shares of its speed too large", rate.taken_percent))
     return lines
 
 
-def _line(what: str, so: str, one: Json) -> str:
+def _line(what: str, consequence: str, taken_percent: float | None) -> str:
     return (
-        f"{what}: measured while others used {one['taken_percent']:.0f} % of these CPUs; "
-        f"may be too low, and {so}"
+        f"{what}: measured while others used {taken_percent or 0.0:.0f} % of these CPUs; "
+        f"may be too low, and {consequence}"
     )

@@ -8,45 +8,18 @@ docs/measuring.md says what is counted. Nothing here measures or launches.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from rldyno.limits.values import DeviceLimits
 from rldyno_rig.algorithms import LEARNERS, synthetic_batch
 from rldyno_rig.spec import ADAM, Network, Spec, convolution_outputs, parameter_shapes
-
-Json = dict[str, Any]
 
 ACT, UPDATE = "act", "update"
 ARITHMETIC, MEMORY, TRANSFER = "arithmetic", "memory", "transfer"
 ITEM_BYTES = {"float32": 4, "tf32": 4, "float64": 8}
 OBSERVATION_BYTES = {"uint8": 1, "float32": 4, "float64": 8}
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Of one device with so many CPU cores. None is not measured."""
-
-    device: str
-    cores: int
-    flops_per_s: Mapping[str, float]
-    """dtype → peak of a matrix product; a multiply-add counts two."""
-    copy_bytes_per_s: float | None
-    """Memory of the device, bytes read plus bytes written."""
-    transfer_bytes_per_s: float | None
-    """Page-locked host memory to the device; None on a CPU."""
-
-    @staticmethod
-    def from_json(raw: Json) -> Limits:
-        return Limits(
-            device=raw["device"],
-            cores=raw["cores"],
-            flops_per_s={dtype: rate for dtype, rate in raw["flops_per_s"].items() if rate is not None},
-            copy_bytes_per_s=raw["copy_bytes_per_s"],
-            transfer_bytes_per_s=raw["transfer_bytes_per_s"],
-        )
 
 
 class Floor(NamedTuple):
@@ -56,7 +29,12 @@ class Floor(NamedTuple):
 
 
 def floor(
-    spec: Spec, rows: int, limits: Limits, dtype: str = "float32", measure: str = UPDATE, copied: bool = True
+    spec: Spec,
+    rows: int,
+    limits: DeviceLimits,
+    dtype: str = "float32",
+    measure: str = UPDATE,
+    copied: bool = True,
 ) -> Floor | None:
     """Of one call on `rows` rows; None where the peak or the bandwidth was not measured.
 

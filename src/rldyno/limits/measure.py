@@ -8,6 +8,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import numpy as np
 
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
-from rldyno.limits.disturbance import Watch, is_busy, quietest
+from rldyno.limits.disturbance import Watch
+from rldyno.limits.values import LIMITS_SCHEMA, DeviceLimits, EnvironmentCase, EnvironmentRate, Json
 from rldyno.machine.cpus import available_cpus, place
 from rldyno.machine.facts import cpu_model, gpus, host_sha256
 from rldyno.processes.rig import Runtime, answer_of, failed, job_content, run
@@ -24,65 +26,65 @@ from rldyno.toolchains.catalogue import COMMON_THREAD_VARIABLES, gpu_limit_frame
 from rldyno.toolchains.resolve import Interpreter, resolve
 from rldyno_rig.limits.job import FOUND_FILE, JOB_FILE
 
-Json = dict[str, Any]
-
-LIMITS_SCHEMA = 1
-TIMEOUT_S = 180.0
+TIME_LIMIT_S = 180.0
 ON_CPU = "the data is in the CPU's memory already"
 
 
 def limits_of(
     device: str, cores: int, overrides: Mapping[str, Path] | None = None, again: bool = False
-) -> Json:
+) -> DeviceLimits:
     """From the cache, or measured now and kept. What could not be measured is None, with a reason.
 
-    A limit is what was reached at best: measuring `again` raises what a busy machine had held down. Where it
-    is known that it was busy, that is done unasked.
+    A limit is the best rate that was reached: measuring `again` raises what a busy machine had kept low. It
+    is also measured again when the machine is known to have been busy.
     """
     path = _path(device, cores)
-    earlier = records.read_json(path) if path.exists() else None
-    if earlier is not None and not again and not is_busy(earlier):
+    earlier = DeviceLimits.from_json(records.read_json(path)) if path.exists() else None
+    if earlier is not None and not again and not earlier.is_busy:
         return earlier
     found = _cpu(cores, again) if device == "cpu" else _accelerator(cores, overrides)
     if earlier is not None:
-        found = best_of(found, earlier)
-    if found["copy_bytes_per_s"] is not None:
+        found = found.best_with(earlier)
+    if found.copy_bytes_per_s is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        records.write_json(path, found)
+        records.write_json(path, found.to_json())
     return found
 
 
 def environment_rates(
-    wanted: Iterable[Json], overrides: Mapping[str, Path] | None = None, again: bool = False
-) -> list[Json]:
-    """`environment`, `environments`, `max_episode_steps` of each, with `steps_per_s` without an agent.
+    wanted: Iterable[EnvironmentCase], overrides: Mapping[str, Path] | None = None, again: bool = False
+) -> list[EnvironmentRate]:
+    """Steps per second without an agent, for each case.
 
-    From the cache, or measured now by the rig in the numpy toolchain; None with a `reason` without one.
+    From the cache, or measured now by the rig in the numpy toolchain; None with a reason without one.
     """
     path = cache_dir() / "limits" / f"environments-{host_sha256()}.json"
-    kept: Json = records.read_json(path) if path.exists() else {}
-    asked = list(wanted)
-    missing = [
-        one for one in asked if again or (key := _environment_key(one)) not in kept or is_busy(kept[key])
-    ]
+    raw = records.read_json(path) if path.exists() else {}
+    kept = {key: EnvironmentRate.from_json(rate) for key, rate in raw.items()}
+    cases = list(wanted)
+    missing = [case for case in cases if again or case.key not in kept or kept[case.key].is_busy]
     reason = None
     if missing:
         try:
-            job = {"what": "environments", "environments": missing}
-            interpreter = resolve("numpy", overrides)
-            with Watch(_cpus(1)) as watch:
-                found = run_job(job, interpreter, 1)
+            measured = _step_environments(missing, overrides)
         except Problem as problem:
             reason = problem.message
         else:
-            for rate in found:
-                one = {**rate, "taken_percent": watch.taken_percent}
-                earlier = kept.get(_environment_key(one), one)
-                better = max(one, earlier, key=lambda rate: float(rate["steps_per_s"]))
-                kept[_environment_key(one)] = {**better, "taken_percent": quietest(one, earlier)}
+            for rate in measured:
+                kept[rate.case.key] = rate.best_with(kept.get(rate.case.key, rate))
             path.parent.mkdir(parents=True, exist_ok=True)
-            records.write_json(path, kept)
-    return [kept.get(_environment_key(one), {**one, "steps_per_s": None, "reason": reason}) for one in asked]
+            records.write_json(path, {key: rate.to_json() for key, rate in kept.items()})
+    return [kept.get(case.key) or EnvironmentRate(case, None, reason=reason) for case in cases]
+
+
+def _step_environments(
+    cases: Sequence[EnvironmentCase], overrides: Mapping[str, Path] | None
+) -> list[EnvironmentRate]:
+    interpreter = resolve("numpy", overrides)
+    job = {"what": "environments", "environments": [case.to_json() for case in cases]}
+    with Watch(_cpus(1)) as watch:
+        found = run_job(job, interpreter, 1)
+    return [replace(EnvironmentRate.from_json(raw), taken_percent=watch.taken_percent) for raw in found]
 
 
 def run_job(job: Json, interpreter: Interpreter, cores: int) -> Any:
@@ -97,62 +99,38 @@ def run_job(job: Json, interpreter: Interpreter, cores: int) -> Any:
             FOUND_FILE,
             what=f"the limits job in {interpreter.framework}",
             cpus=_cpus(cores),
-            limit_s=TIMEOUT_S,
+            limit_s=TIME_LIMIT_S,
         )
 
 
-def best_of(found: Json, other: Json) -> Json:
-    """`found`, with the figures of `other` that are higher."""
-    rates = {
-        dtype: max(found["flops_per_s"].get(dtype) or 0.0, other["flops_per_s"].get(dtype) or 0.0)
-        for dtype in {**found["flops_per_s"], **other["flops_per_s"]}
-    }
-    names = ("copy_bytes_per_s", "transfer_bytes_per_s")
-    known = {name: [one[name] for one in (found, other) if one[name] is not None] for name in names}
-    higher = {name: max(values, default=None) for name, values in known.items()}
-    return {
-        **found,
-        "flops_per_s": {dtype: rate for dtype, rate in rates.items() if rate},
-        **higher,
-        "taken_percent": quietest(found, other),
-    }
-
-
-def _cpu(cores: int, again: bool) -> Json:
+def _cpu(cores: int, again: bool) -> DeviceLimits:
     """Several cores can do at least what one can, however busy the machine is."""
     found = _cpu_now(cores)
     if cores == 1:
         return found
     one = limits_of("cpu", 1, again=again)
-    return {**best_of(found, one), "taken_percent": found["taken_percent"]}
+    return replace(found.best_with(one), taken_percent=found.taken_percent)
 
 
-def _cpu_now(cores: int) -> Json:
+def _cpu_now(cores: int) -> DeviceLimits:
     with Watch(_cpus(cores)) as watch:
         found = _host_rates(cores)
-    return {
-        **_about("cpu", cores),
-        "taken_percent": watch.taken_percent,
-        "name": cpu_model(),
-        "by": f"numpy {np.__version__}",
-        **found,
-        "transfer_bytes_per_s": None,
-        "reasons": {"transfer_bytes_per_s": ON_CPU},
-    }
+    return _limits("cpu", cores, watch.taken_percent, f"numpy {np.__version__}", found)
 
 
 def _host_rates(cores: int) -> Json:
     """What `rldyno.limits.host` prints, in a process of the lab's own Python."""
     runtime = Runtime(Path(sys.executable), False, dict.fromkeys(COMMON_THREAD_VARIABLES, str(cores)))
     command = ["-m", "rldyno.limits.host", str(cores)]
-    ended = run(command, Path.cwd(), runtime, cpus=_cpus(cores), limit_s=TIMEOUT_S)
+    ended = run(command, Path.cwd(), runtime, cpus=_cpus(cores), limit_s=TIME_LIMIT_S)
     if ended.code != 0:
-        raise failed("measuring the CPU", ended.code, ended.err, TIMEOUT_S)
-    found: Json = json.loads(ended.out)
-    return found
+        raise failed("measuring the CPU", ended.code, ended.err, TIME_LIMIT_S)
+    printed: Json = json.loads(ended.out)
+    return {"name": cpu_model(), **printed, "reasons": {"transfer_bytes_per_s": ON_CPU}}
 
 
-def _accelerator(cores: int, overrides: Mapping[str, Path] | None) -> Json:
+def _accelerator(cores: int, overrides: Mapping[str, Path] | None) -> DeviceLimits:
+    """By the first framework that can measure a GPU and whose toolchain works here."""
     reasons = []
     for framework in gpu_limit_frameworks():
         try:
@@ -163,30 +141,25 @@ def _accelerator(cores: int, overrides: Mapping[str, Path] | None) -> Json:
             reasons.append(problem.message)
         else:
             by = f"{framework} {interpreter.versions.get(framework, '')}".strip()
-            return {**_about("cuda", cores), "taken_percent": watch.taken_percent, "by": by, **found}
-    why = "; ".join(reasons)
+            return _limits("cuda", cores, watch.taken_percent, by, found)
     names = ("flops_per_s", "copy_bytes_per_s", "transfer_bytes_per_s")
-    return {
-        **_about("cuda", cores),
-        "taken_percent": None,
-        "name": None,
-        "by": None,
-        "flops_per_s": {},
-        "copy_bytes_per_s": None,
-        "transfer_bytes_per_s": None,
-        "reasons": dict.fromkeys(names, why),
-    }
+    return _limits("cuda", cores, None, None, {"reasons": dict.fromkeys(names, "; ".join(reasons))})
 
 
-def _about(device: str, cores: int) -> Json:
-    return {
-        "schema": LIMITS_SCHEMA,
+def _limits(
+    device: str, cores: int, taken_percent: float | None, by: str | None, found: Json
+) -> DeviceLimits:
+    """The rates that a process found, with where and when."""
+    circumstances = {
         "made_at": records.now_iso(),
         "host_sha256": host_sha256(),
         "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "device": device,
         "cores": cores,
+        "taken_percent": taken_percent,
+        "by": by,
     }
+    return DeviceLimits.from_json({**circumstances, **found})
 
 
 def _cpus(cores: int) -> Sequence[int] | None:
@@ -199,7 +172,3 @@ def _path(device: str, cores: int) -> Path:
     accelerators = "" if device == "cpu" else "-".join(gpu["name"] for gpu in gpus()[0])
     words = re.sub(r"[^A-Za-z0-9]+", "-", f"{device}-{accelerators}").strip("-").lower()
     return cache_dir() / "limits" / f"{words}-{cores}-{host_sha256()}-v{LIMITS_SCHEMA}.json"
-
-
-def _environment_key(asked: Json) -> str:
-    return f"{asked['environment']} x{asked['environments']} limit {asked['max_episode_steps']}"

@@ -1,10 +1,11 @@
-"""Trials held against the limits of the machine they ran on, as the manifest keeps them."""
+"""Trials compared with the limits of the machine they ran on, as the manifest keeps them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from rldyno.limits.floor import Floor, Limits, floor
+from rldyno.limits.floor import Floor, floor
+from rldyno.limits.values import DeviceLimits, EnvironmentCase, StudyLimits
 from rldyno_rig.algorithms import LEARNERS, update_rows
 
 Json = dict[str, Any]
@@ -19,14 +20,9 @@ class MachineLimits:
     """`limits` of a manifest; None or empty where they were not measured."""
 
     def __init__(self, limits: Json | None) -> None:
-        found = limits or {}
-        self._devices = {
-            (one["device"], one["cores"]): Limits.from_json(one) for one in found.get("devices") or ()
-        }
-        self._rates: dict[tuple[Any, ...], float | None] = {
-            (one["environment"], one["environments"], one["max_episode_steps"]): one["steps_per_s"]
-            for one in found.get("environments") or ()
-        }
+        found = StudyLimits.from_json(limits)
+        self._devices = {(one.device, one.cores): one for one in found.devices}
+        self._rates = {one.case: one.steps_per_s for one in found.environments}
         self._floors: dict[str, Floor | None] = {}
         """By everything a floor depends on: thousands of trials share a few networks."""
 
@@ -60,7 +56,7 @@ class MachineLimits:
 
     def _floor(self, asked: Json, facts: Json) -> Floor | None:
         """Of one update of this trial: host arrays in, weights changed."""
-        limits = self._devices.get((asked.get("device"), asked.get("cores")))
+        limits = self._devices.get((asked.get("device") or "", asked.get("cores") or 0))
         shape, actions = facts.get("observation_shape"), facts.get("actions")
         if limits is None or not shape or not actions:
             return None
@@ -75,11 +71,12 @@ class MachineLimits:
     def _environment_rate(self, asked: Json) -> float | None:
         """Steps per second of the trial's environments without an agent: no contestant can be faster."""
         count = (asked.get("hyper") or {}).get("environments")
-        return self._rates.get((asked.get("environment"), count, asked.get("max_episode_steps")))
+        case = EnvironmentCase(asked.get("environment") or "", count or 0, asked.get("max_episode_steps"))
+        return self._rates.get(case)
 
 
 def update_floor(
-    algorithm: str, values: Json, shape: list[int], actions: int, limits: Limits, dtype: str
+    algorithm: str, values: Json, shape: list[int], actions: int, limits: DeviceLimits, dtype: str
 ) -> Floor | None:
     try:
         known = LEARNERS[algorithm]

@@ -5,29 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from rldyno.limits.floor import Floor, Limits, floor
+from rldyno.limits.floor import Floor, floor
+from rldyno.nets.record import Kind, NetsRecord, Round
 from rldyno.nets.utilisation import SHORTEST_S
-from rldyno.nets.work import PAPER_CALLS, PAPER_ROWS, RESIDENT, Net, spec_of
+from rldyno.nets.work import PAPER_CALLS, RESIDENT, spec_of
 from rldyno.stats.bootstrap import Estimate, bootstrap
-
-Json = dict[str, Any]
-
-
-class Kind(NamedTuple):
-    """What contestants are compared in."""
-
-    net: str
-    measure: str
-    rows: int
-    data: str
-
-    @property
-    def is_papers(self) -> bool:
-        return self.net in ("small", "large") and self.rows == PAPER_ROWS[self.measure]
 
 
 @dataclass(frozen=True)
@@ -58,13 +43,12 @@ class Figure:
         return Estimate(self.seconds.point * calls, low, high, self.seconds.n)
 
 
-def figures(record: Json) -> list[Figure]:
+def figures(record: NetsRecord) -> list[Figure]:
     """Every figure that was measured, kinds in the order of measuring, the fastest contestant first."""
-    of_kind: dict[Kind, dict[str, Sequence[Json]]] = defaultdict(dict)
-    for measured in record["measurements"]:
-        if measured["rounds"]:
-            kind = Kind(measured["net"], measured["measure"], measured["rows"], measured["data"])
-            of_kind[kind][measured["contestant"]] = measured["rounds"]
+    of_kind: dict[Kind, dict[str, Sequence[Round]]] = defaultdict(dict)
+    for measured in record.measurements:
+        if measured.rounds:
+            of_kind[measured.kind][measured.contestant] = measured.rounds
     found: list[Figure] = []
     for kind, contestants in of_kind.items():
         floor = floor_of(record, kind)
@@ -79,7 +63,7 @@ def figures(record: Json) -> list[Figure]:
                 fastest=name == ordered[0],
                 ratio=ratio(of[name], of[ordered[0]]),
                 spread=spread(contestants[name]),
-                gpu_percent=mean([one.get("gpu_percent") for one in contestants[name] if long_enough(one)]),
+                gpu_percent=mean([one.gpu_percent for one in contestants[name] if long_enough(one)]),
                 floor=floor,
             )
             for name in ordered
@@ -87,29 +71,28 @@ def figures(record: Json) -> list[Figure]:
     return found
 
 
-def long_enough(one: Json) -> bool:
-    """Whether a round took so long that a GPU's utilisation, a mean over the last second, speaks of it."""
-    return bool(one["wall_ns"] >= SHORTEST_S * 1e9)
+def long_enough(one: Round) -> bool:
+    """Whether a GPU's utilisation, a mean over the last second, is about this round alone."""
+    return one.wall_ns >= SHORTEST_S * 1e9
 
 
-def floor_of(record: Json, kind: Kind) -> Floor | None:
-    if record.get("limits") is None:
+def floor_of(record: NetsRecord, kind: Kind) -> Floor | None:
+    if record.limits is None:
         return None
-    asked = record["asked"]
-    (net,) = (net for net in asked["nets"] if net["name"] == kind.net)
-    limits = Limits.from_json(record["limits"])
+    benchmark = record.benchmark
+    (net,) = (net for net in benchmark.nets if net.name == kind.net)
     return floor(
-        spec_of(asked["algorithm"], Net.from_json(net)),
+        spec_of(benchmark.algorithm, net),
         kind.rows,
-        limits,
-        asked["dtype"],
+        record.limits,
+        benchmark.dtype,
         kind.measure,
         copied=kind.data != RESIDENT,
     )
 
 
-def seconds_by_round(rounds: Iterable[Json]) -> dict[int, float]:
-    return {one["round"]: one["wall_ns"] / one["calls"] / 1e9 for one in rounds}
+def seconds_by_round(rounds: Iterable[Round]) -> dict[int, float]:
+    return {one.round: one.seconds for one in rounds}
 
 
 def ratio(seconds: Mapping[int, float], base: Mapping[int, float]) -> Estimate:
@@ -123,11 +106,12 @@ def estimate(values: Sequence[float]) -> Estimate:
     return bootstrap(np.asarray(values), np.random.default_rng(0))
 
 
-def spread(rounds: Sequence[Json]) -> tuple[float, float] | None:
-    if any(one.get("p10_ns") is None or one.get("p90_ns") is None for one in rounds):
+def spread(rounds: Sequence[Round]) -> tuple[float, float] | None:
+    ends = [(one.p10_ns, one.p90_ns) for one in rounds if one.p10_ns is not None and one.p90_ns is not None]
+    if len(ends) < len(rounds):
         return None
-    low, high = (float(np.median([one[name] for one in rounds])) / 1e9 for name in ("p10_ns", "p90_ns"))
-    return low, high
+    low, high = np.median(ends, axis=0) / 1e9
+    return float(low), float(high)
 
 
 def mean(values: Iterable[float | None]) -> float | None:

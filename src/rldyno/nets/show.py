@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rldyno.errors import Problem
 from rldyno.nets import tables
 from rldyno.nets.figures import figures
-from rldyno.nets.record import read_record
+from rldyno.nets.record import NetsRecord, read_record
 from rldyno.nets.remarks import remarks
 from rldyno.nets.work import NETS_FILE
 from rldyno.records import files as records
@@ -17,10 +17,8 @@ from rldyno.text.tables import Table, comma_separated, holds_numbers, latex, mar
 if TYPE_CHECKING:
     from rich.console import Console
 
-Json = dict[str, Any]
 
-
-def read(directory: Path) -> Json:
+def read(directory: Path) -> NetsRecord:
     record = read_record(directory)
     if record is None:
         raise Problem(f"{directory} holds no {NETS_FILE}", fix="measure first: rldyno nets -o DIR")

@@ -6,24 +6,22 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rldyno.nets.figures import Figure
+from rldyno.nets.record import NetsRecord
 from rldyno.nets.work import ACT, CLASSIFIER, PAGEABLE, PAPER_CALLS, PAPER_ROWS, PINNED, UPDATE
 from rldyno.stats.bootstrap import Estimate
 from rldyno.text.numbers import factor, number, span
 from rldyno.text.tables import Table
 
-Json = dict[str, Any]
-
 NONE = "–"
-JUDGED = ("To fastest", "To limit", "GPU, %")
+COMPARED = ("To fastest", "To limit", "GPU, %")
 PAPER = tomllib.loads((Path(__file__).parent / "stooke2017.toml").read_text(encoding="utf-8"))
 
 
-def paper_tables(record: Json, found: Sequence[Figure]) -> list[Table]:
+def paper_tables(record: NetsRecord, found: Sequence[Figure]) -> list[Table]:
     """Per network of the paper: seconds for its work, ours by copies and contestant, then the paper's."""
-    if record["asked"]["algorithm"] != CLASSIFIER:
+    if record.benchmark.algorithm != CLASSIFIER:
         return []
     of_net: dict[str, dict[tuple[str, str], dict[str, Figure]]] = defaultdict(lambda: defaultdict(dict))
     for figure in found:
@@ -36,7 +34,7 @@ def paper_tables(record: Json, found: Sequence[Figure]) -> list[Table]:
                 f"{net} network, {PAPER_CALLS[ACT]:,} inference calls of {PAPER_ROWS[ACT]} and "
                 f"{PAPER_CALLS[UPDATE]:,} training steps of {PAPER_ROWS[UPDATE]}: {where(record)}"
             ),
-            columns=("Contestant", "Copies", "Inference, s", *JUDGED, "Training, s", *JUDGED),
+            columns=("Contestant", "Copies", "Inference, s", *COMPARED, "Training, s", *COMPARED),
             rows=tuple(our_row(contestant, data, both) for (data, contestant), both in ours.items())
             + tuple(paper_rows(net)),
         )
@@ -48,7 +46,7 @@ def our_row(contestant: str, data: str, both: dict[str, Figure]) -> tuple[str, .
     cells: list[str] = [contestant, copies(data)]
     for measure in (ACT, UPDATE):
         figure = both.get(measure)
-        cells += [NONE] * 4 if figure is None else [number(figure.paper_seconds.point), *judged(figure)]
+        cells += [NONE] * 4 if figure is None else [number(figure.paper_seconds.point), *compared(figure)]
     return tuple(cells)
 
 
@@ -69,9 +67,9 @@ def paper_rows(net: str) -> list[tuple[str, ...]]:
     return rows
 
 
-def call_table(record: Json, found: Sequence[Figure], name: str = "nets") -> Table:
+def call_table(record: NetsRecord, found: Sequence[Figure], name: str = "nets") -> Table:
     """One row per contestant and kind of call."""
-    what = record["asked"]["algorithm"]
+    what = record.benchmark.algorithm
     return Table(
         name=name,
         title=f"{what}, time per call: {where(record)}",
@@ -83,7 +81,7 @@ def call_table(record: Json, found: Sequence[Figure], name: str = "nets") -> Tab
             "Contestant",
             "µs per call",
             "10–90 %, µs",
-            *JUDGED,
+            *COMPARED,
         ),
         rows=tuple(
             (
@@ -94,7 +92,7 @@ def call_table(record: Json, found: Sequence[Figure], name: str = "nets") -> Tab
                 figure.contestant,
                 with_interval(figure.seconds, 1e6),
                 NONE if figure.spread is None else "–".join(number(end * 1e6) for end in figure.spread),
-                *judged(figure),
+                *compared(figure),
             )
             for figure in found
         ),
@@ -140,7 +138,7 @@ def plain(value: object) -> str:
     return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def judged(figure: Figure) -> tuple[str, str, str]:
+def compared(figure: Figure) -> tuple[str, str, str]:
     """Ratio to the fastest, multiple of the limit, GPU utilisation."""
     bounds = span(figure.ratio)
     ratio = (
@@ -161,29 +159,29 @@ def copies(data: str) -> str:
     return {PAGEABLE: "included", PINNED: "included, pinned"}.get(data, "excluded")
 
 
-def where(record: Json) -> str:
-    """The device, cores and precision, as a title says them."""
-    asked, machine = record["asked"], record["machine"]
-    cores = f"{asked['cores']} core{'s' if asked['cores'] != 1 else ''}"
-    if asked["device"] == "cpu":
-        return f"{machine['cpu']}, {cores}, {asked['dtype']}"
-    names = ", ".join(dict.fromkeys(gpu["name"] for gpu in machine["gpus"])) or asked["device"]
-    return f"{names}, {cores}, {asked['dtype']}"
+def where(record: NetsRecord) -> str:
+    """The device, cores and precision, for a title."""
+    benchmark, machine = record.benchmark, record.machine
+    cores = f"{benchmark.cores} core{'s' if benchmark.cores != 1 else ''}"
+    if benchmark.device == "cpu":
+        return f"{machine['cpu']}, {cores}, {benchmark.dtype}"
+    names = ", ".join(dict.fromkeys(gpu["name"] for gpu in machine["gpus"])) or benchmark.device
+    return f"{names}, {cores}, {benchmark.dtype}"
 
 
-def kinds_beside_paper(record: Json, found: Sequence[Figure]) -> list[Figure]:
+def kinds_beside_paper(record: NetsRecord, found: Sequence[Figure]) -> list[Figure]:
     """The figures that no table of the paper shows."""
-    classifier = record["asked"]["algorithm"] == CLASSIFIER
+    classifier = record.benchmark.algorithm == CLASSIFIER
     return [figure for figure in found if not (classifier and figure.kind.is_papers)]
 
 
-def errors(record: Json) -> list[str]:
+def errors(record: NetsRecord) -> list[str]:
     """What could not be measured and why, one line per reason."""
     kinds: dict[str, dict[str, None]] = defaultdict(dict)
     contestants: dict[str, dict[str, None]] = defaultdict(dict)
-    for measured in record["measurements"]:
-        why = measured["error"]
+    for measured in record.measurements:
+        why = measured.error
         if why is not None:
-            kinds[why][f"{measured['measure']} {measured['data']}"] = None
-            contestants[why][measured["contestant"]] = None
+            kinds[why][f"{measured.kind.measure} {measured.kind.data}"] = None
+            contestants[why][measured.contestant] = None
     return [f"Not measured: {', '.join(kinds[why])} of {', '.join(contestants[why])}: {why}" for why in kinds]

@@ -1,4 +1,4 @@
-"""A warm worker process that measures when asked, and sleeps otherwise."""
+"""A warm worker process that measures on request, and sleeps otherwise."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from rldyno.nets.record import Kind
 from rldyno.processes.rig import RIG, Runtime, end, ending, start_rig
 
 Json = dict[str, Any]
@@ -23,11 +24,11 @@ JOB_FILE = "time.json"
 START_TIMEOUT_S = 900.0
 """A compiler that meets a network for the first time may take minutes."""
 ANSWER_SLACK_S = 120.0
-"""An answer may take this much longer than the time it was asked to measure for."""
+"""An answer may take this much longer than the measurement itself."""
 
 
 class TimerGone(Exception):
-    """The worker died, fell silent or talks nonsense; the message says which, and its log's last line."""
+    """The worker died, did not answer, or its answer is not JSON; the message holds the reason."""
 
 
 class Timer:
@@ -51,23 +52,24 @@ class Timer:
             )
 
     def ready(self, timeout_s: float = START_TIMEOUT_S) -> Json:
-        """Wait until it is built and warm; what it says about itself."""
-        said = self._read(timeout_s)
-        if said.get("ready") is not True:
-            raise TimerGone(f"it did not get ready: {said.get('error', said)}")
-        return said
+        """Wait until it is built and warm; its facts and start-up times."""
+        answer = self._read(timeout_s)
+        if answer.get("ready") is not True:
+            raise TimerGone(f"it did not get ready: {answer.get('error', answer)}")
+        return answer
 
-    def ask(self, request: Json) -> Json:
-        """One measurement. An `error` in the answer is a figure that this contestant cannot give."""
+    def measure(self, kind: Kind, seconds: float) -> Json:
+        """One measurement. An `error` in the answer: this contestant cannot do that kind of call."""
         assert self._process.stdin is not None
+        request = {"measure": kind.measure, "rows": kind.rows, "data": kind.data, "seconds": seconds}
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
         except OSError:
             raise self._gone() from None
-        return self._read(request["seconds"] + ANSWER_SLACK_S)
+        return self._read(seconds + ANSWER_SLACK_S)
 
     def cpu_s(self) -> float:
-        """What it and the children it waited for have used; after its end, what they had when last asked."""
+        """Used by it and the children it waited for; after its end, the last known value."""
         with contextlib.suppress(psutil.Error):
             self._cpu_s = sum(psutil.Process(self._process.pid).cpu_times()[:4])
         return self._cpu_s
@@ -93,12 +95,12 @@ class Timer:
             self._buffer += piece
         line, _, self._buffer = self._buffer.partition(b"\n")
         try:
-            said = json.loads(line)
+            answer = json.loads(line)
         except ValueError:
-            said = None
-        if not isinstance(said, dict):
+            answer = None
+        if not isinstance(answer, dict):
             raise TimerGone(f"its answer is not JSON: {line[:80].decode(errors='replace')}")
-        return said
+        return answer
 
     def _gone(self) -> TimerGone:
         try:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 PERIOD_S = 0.05
 SETTLE_S = 1.0
-"""NVML's figure is a mean over up to a second: earlier readings speak of what ran before."""
+"""NVML's figure is a mean over up to a second: earlier readings are about what ran before."""
 SHORTEST_S = 1.5
-"""Of a measurement whose utilisation can be told. In a quarter of a second a busy H200 read as 0 %."""
+"""Shortest measurement that has a utilisation. In a quarter of a second a busy H200 read as 0 %."""
 
 Meter = Callable[[], float | None]
 """The device's utilisation now, in percent."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from rldyno.errors import Problem
@@ -64,7 +65,7 @@ def net_named(name: str) -> Net:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Benchmark:
     """One run of the micro-benchmark."""
 
     contestants: tuple[str, ...]
@@ -80,14 +81,26 @@ class Asked:
     seconds: float = 0.5
 
     @property
-    def requests(self) -> tuple[Json, ...]:
-        """One request of the `time` job per figure."""
+    def calls(self) -> tuple[tuple[str, int, str], ...]:
+        """(measure, rows, data) of every figure of a network."""
         return tuple(
-            {"measure": measure, "rows": rows, "data": data, "seconds": self.seconds}
+            (measure, rows, data)
             for measure, sizes in ((ACT, self.act_rows), (UPDATE, self.update_rows))
             for rows in sizes
             for data in self.copies
         )
+
+    def to_json(self) -> Json:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(raw: Mapping[str, Any]) -> Benchmark:
+        """Records of earlier versions may hold fewer fields."""
+        names = {field.name for field in fields(Benchmark)} & raw.keys()
+        given: Json = {name: tuple(raw[name]) if isinstance(raw[name], list) else raw[name] for name in names}
+        nets = tuple(Net.from_json(net) for net in raw["nets"])
+        given |= {"contestants": tuple(raw.get("contestants") or ()), "nets": nets}
+        return Benchmark(**given)
 
 
 def spec_of(algorithm: str, net: Net) -> Spec:
@@ -98,29 +111,29 @@ def spec_of(algorithm: str, net: Net) -> Spec:
     return learner.spec(values, net.observation, observation_dtype, net.outputs)
 
 
-def least_bytes(asked: Asked, net: Net) -> int:
+def least_bytes(benchmark: Benchmark, net: Net) -> int:
     """What one worker holds at least: weights, gradients and its largest batches."""
-    spec = spec_of(asked.algorithm, net)
+    spec = spec_of(benchmark.algorithm, net)
     weights = sum(math.prod(shape) for shape in parameter_shapes(spec.network).values())
-    batches = {ACT: max(asked.act_rows), UPDATE: max(asked.update_rows)}
-    held = sum(batch_bytes(spec, rows, asked.dtype, measure) for measure, rows in batches.items())
-    return 2 * weights * ITEM_BYTES[asked.dtype] + held
+    batches = {ACT: max(benchmark.act_rows), UPDATE: max(benchmark.update_rows)}
+    held = sum(batch_bytes(spec, rows, benchmark.dtype, measure) for measure, rows in batches.items())
+    return 2 * weights * ITEM_BYTES[benchmark.dtype] + held
 
 
-def time_job(asked: Asked, contestant: str, net: Net) -> Json:
+def time_job(benchmark: Benchmark, contestant: str, net: Net) -> Json:
     """The content of time.json."""
     named = Contestant.parse(contestant)
-    spec = spec_of(asked.algorithm, net)
+    spec = spec_of(benchmark.algorithm, net)
     content = {
         "mode": named.mode,
-        "device": asked.device,
-        "dtype": asked.dtype,
-        "algorithm": asked.algorithm,
+        "device": benchmark.device,
+        "dtype": benchmark.dtype,
+        "algorithm": benchmark.algorithm,
         "hyper": asdict(spec.hyper),
         "observation": net.observation,
         "observation_dtype": spec.network.observation_dtype,
         "actions": net.outputs,
-        "act_rows": asked.act_rows,
-        "update_rows": asked.update_rows,
+        "act_rows": benchmark.act_rows,
+        "update_rows": benchmark.update_rows,
     }
     return job_content(named.framework, content)

@@ -181,7 +181,7 @@ class Session:
             self.manifest = replace(self.manifest, idle_cpu_percent=idle_cpu_percent())
         if to_run or any_is_busy(self.manifest.limits):
             limits = study_limits(self.plan, self.options.overrides, self.print_line)
-            self.manifest = replace(self.manifest, limits=limits)
+            self.manifest = replace(self.manifest, limits=limits.to_json())
         self.directory.write_manifest(self.manifest)
 
     def run_rounds(self) -> None:
