@@ -31,8 +31,8 @@ def test_spread_is_relative_and_differences_shrink_with_seeds() -> None:
     found = spread.spread_of([1.0, 1.02, 0.98, 1.01, 0.99])
     assert found.spread == pytest.approx(0.0158, abs=0.0002)
     assert found.spread == pytest.approx(spread.spread_of([10.0, 10.2, 9.8, 10.1, 9.9]).spread)
-    assert list(found.told_apart) == [3, 5, 10, 20, 30]
-    assert list(found.told_apart.values()) == sorted(found.told_apart.values(), reverse=True)
+    assert list(found.detectable) == [3, 5, 10, 20, 30]
+    assert list(found.detectable.values()) == sorted(found.detectable.values(), reverse=True)
 
 
 def test_the_interval_of_the_spread_covers_it_as_often_as_it_says() -> None:

@@ -23,7 +23,7 @@ def doctor(
         typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework; repeatable."),
     ] = None,
 ) -> None:
-    """Say what this machine has, what is missing, and the command that mends it."""
+    """Show what this machine has, what is missing, and the command that fixes it."""
     import json
 
     from rich.console import Console
@@ -101,7 +101,7 @@ def _spread_lines(spread: Spread | None) -> list[tuple[str, str]]:
     if spread is None:
         return [("run to run", "not measured (--quick)")]
     typical = sorted(spread.train_s)[len(spread.train_s) // 2]
-    differences = [f"{difference:.1%} with {seeds}" for seeds, difference in spread.told_apart.items()]
+    differences = [f"{difference:.1%} with {seeds}" for seeds, difference in spread.detectable.items()]
     differences[0] += " seeds"
     low, high = spread.interval
     return [

@@ -11,6 +11,12 @@ if TYPE_CHECKING:
 
     from rldyno.limits.values import DeviceLimits, EnvironmentRate
 
+_LABELS = {
+    "flops_per_s": "matrix product",
+    "copy_bytes_per_s": "copy",
+    "transfer_bytes_per_s": "host to device",
+}
+
 
 def limits(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
@@ -73,7 +79,7 @@ def _scaled(value: float | None, scale: float, unit: str) -> str:
 
 
 def _reasons(found: list[DeviceLimits]) -> list[str]:
-    reasons = {name: why for one in found for name, why in one.reasons.items()}
+    reasons = {_LABELS.get(name, name): why for one in found for name, why in one.reasons.items()}
     by = ", ".join(dict.fromkeys(one.by for one in found if one.by))
     return [
         *([f"measured with {by} on {found[0].name}"] if by else []),

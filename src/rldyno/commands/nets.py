@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from rldyno.nets.work import Benchmark
 
 nets = typer.Typer(
@@ -20,61 +22,69 @@ nets = typer.Typer(
 )
 
 
+Contestants = Annotated[
+    str, typer.Option(help="torch:eager,jax:jit,… or torch for all its modes; all: every one that is built.")
+]
+Networks = Annotated[str, typer.Option("--nets", help="Of small, large, mlp64, mlp128, … mlpN.")]
+AlgorithmName = Annotated[
+    str,
+    typer.Option(
+        help="classifier: the work of the paper; the name of an agent, such as dqn: its act and update."
+    ),
+]
+BatchAct = Annotated[str, typer.Option(help="Observations per inference call.")]
+BatchTrain = Annotated[str, typer.Option(help="Rows per training step.")]
+DeviceName = Annotated[str, typer.Option(help="cpu or cuda.")]
+Cores = Annotated[int, typer.Option(min=1, help="CPU cores of each worker.")]
+Dtype = Annotated[
+    str, typer.Option(help="float32, float64, or tf32 (float32 with TensorFloat-32 products; GPU).")
+]
+Copies = Annotated[
+    str | None,
+    typer.Option(
+        help="Where the data lies: pageable, pinned (both: the copy is timed), resident (it is not). "
+        "Default: pageable on a CPU, where nothing is copied to a device; all three on a GPU."
+    ),
+]
+Rounds = Annotated[int, typer.Option(min=1, help="Every contestant is measured once in each round.")]
+Seconds = Annotated[
+    float | None, typer.Option(min=0.001, help="Length of one measurement. Default: 0.5; on a GPU 2.")
+]
+NoVerify = Annotated[
+    bool, typer.Option("--no-verify", help="Do not prove contestants first; they stay uncertified.")
+]
+Toolchains = Annotated[
+    list[str] | None, typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework.")
+]
+ConfigFile = Annotated[Path | None, typer.Option(help="A settings file, used instead of RLDYNO_CONFIG.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Directory of nets.json. Default: results/nets-<time>.")
+]
+
+
 @nets.callback()
 def measure(
     context: typer.Context,
-    contestants: Annotated[
-        str, typer.Option(help="torch:eager,jax:jit,… or torch for all its modes; all: whatever is built.")
-    ] = "all",
-    networks: Annotated[
-        str, typer.Option("--nets", help="Of small, large, mlp64, mlp128, … mlpN.")
-    ] = "small,large",
-    algorithm: Annotated[
-        str,
-        typer.Option(
-            help="classifier: the paper's work; the name of an agent, such as dqn: its act and update."
-        ),
-    ] = "classifier",
-    batch_act: Annotated[str, typer.Option(help="Observations per inference call.")] = "16",
-    batch_train: Annotated[str, typer.Option(help="Rows per training step.")] = "128",
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    cores: Annotated[int, typer.Option(min=1, help="CPU cores of each worker.")] = 1,
-    dtype: Annotated[
-        str, typer.Option(help="float32, float64, or tf32 (float32 with TensorFloat-32 products; GPU).")
-    ] = "float32",
-    copies: Annotated[
-        str | None,
-        typer.Option(
-            help="Where the data lies: pageable, pinned (both: the copy is timed), resident (it is not). "
-            "Default: pageable on a CPU, where nothing is copied to a device; all three on a GPU."
-        ),
-    ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Every contestant is measured once in each.")] = 5,
-    seconds: Annotated[
-        float | None,
-        typer.Option(min=0.001, help="Length of one measurement. Default: 0.5; on a GPU 2."),
-    ] = None,
-    no_verify: Annotated[
-        bool, typer.Option("--no-verify", help="Do not prove contestants first; they stay uncertified.")
-    ] = False,
-    toolchain: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework.")
-    ] = None,
-    config: Annotated[Path | None, typer.Option(help="A settings file, as RLDYNO_CONFIG names it.")] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Directory of nets.json. Default: results/nets-<time>.")
-    ] = None,
+    contestants: Contestants = "all",
+    networks: Networks = "small,large",
+    algorithm: AlgorithmName = "classifier",
+    batch_act: BatchAct = "16",
+    batch_train: BatchTrain = "128",
+    device: DeviceName = "cpu",
+    cores: Cores = 1,
+    dtype: Dtype = "float32",
+    copies: Copies = None,
+    rounds: Rounds = 5,
+    seconds: Seconds = None,
+    no_verify: NoVerify = False,
+    toolchain: Toolchains = None,
+    config: ConfigFile = None,
+    out: Out = None,
 ) -> None:
     """Measure, keep nets.json, print the tables."""
     if context.invoked_subcommand is not None:
         return
-    from rich.console import Console
-
     from rldyno.config import CONFIG_VARIABLE
-    from rldyno.errors import Problem
-    from rldyno.nets.measure import run
-    from rldyno.nets.show import show as show_record
-    from rldyno.nets.work import NETS_FILE
     from rldyno.toolchains.resolve import parse_overrides
 
     if config is not None:
@@ -92,8 +102,17 @@ def measure(
         rounds,
         seconds if seconds is not None else 0.5 if device == "cpu" else 2.0,
     )
-    console = Console(width=None if Console().is_terminal else 160, highlight=False)
     directory = out or Path("results") / time.strftime("nets-%Y%m%d-%H%M%S")
+    _measure(benchmark, directory, parse_overrides(toolchain or []), verify=not no_verify)
+
+
+def _measure(benchmark: Benchmark, directory: Path, overrides: dict[str, Path], verify: bool) -> None:
+    from rldyno.errors import Problem
+    from rldyno.nets.measure import run
+    from rldyno.nets.show import show as show_record
+    from rldyno.nets.work import NETS_FILE
+
+    console = _console()
     path = directory / NETS_FILE
     if path.exists():
         raise Problem(f"{path} exists", fix="choose another directory with -o, or remove it")
@@ -102,7 +121,7 @@ def measure(
         console.print(line, markup=False, soft_wrap=True, style="dim")
 
     try:
-        record = run(benchmark, path, print_line, parse_overrides(toolchain or []), verify=not no_verify)
+        record = run(benchmark, path, print_line, overrides, verify)
     except KeyboardInterrupt:
         typer.echo("stopped", err=True)
         if path.exists():
@@ -114,16 +133,21 @@ def measure(
         raise typer.Exit(1)
 
 
+def _console() -> Console:
+    """A file or a pipe gets tables that are wide enough."""
+    from rich.console import Console
+
+    return Console(width=None if Console().is_terminal else 160, highlight=False)
+
+
 @nets.command()
 def show(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A directory with a nets.json.")],
 ) -> None:
     """Print the tables of an earlier measurement again, and write them beside it."""
-    from rich.console import Console
-
     from rldyno.nets.show import show as show_record
 
-    show_record(directory, Console(width=None if Console().is_terminal else 160, highlight=False))
+    show_record(directory, _console())
 
 
 def _benchmark(

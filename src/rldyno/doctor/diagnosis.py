@@ -1,4 +1,4 @@
-"""What this machine has, what it lacks, and the command that mends each lack."""
+"""What this machine has, what is missing, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Diagnosis:
     toolchains: list[ToolchainReport]
     noise: Noise
     spread: Spread | None
-    """None when it was not asked for."""
+    """None when it was not measured."""
     findings: list[Finding]
     can_run: bool
     """Some contestant is ready, or can be built."""
@@ -162,7 +162,7 @@ def _spread_findings(spread: Spread | None) -> Iterator[Finding]:
     if spread is not None and spread.spread > WIDE_SPREAD:
         yield Finding(
             f"the same run takes {spread.spread:.0%} more or less time each time: 10 seeds show differences "
-            f"in speed above {spread.told_apart[10]:.0%} only",
+            f"in speed above {spread.detectable[10]:.0%} only",
             "close other programs, repeat disturbed trials (rldyno run --max-noise 0.1), or add seeds",
         )
 

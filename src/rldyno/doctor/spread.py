@@ -38,13 +38,13 @@ class Spread:
     spread: float
     """Standard deviation of its logarithm: 0.02 is 2 %."""
     interval: tuple[float, float]
-    """Its 95 % interval: a few runs tell a spread only roughly."""
-    told_apart: dict[int, float]
-    """Seeds per contestant → the difference in speed that they show, as a share (5 % error, 80 % power)."""
+    """Its 95 % interval: a few runs give a spread only roughly."""
+    detectable: dict[int, float]
+    """Seeds per contestant → the smallest difference in speed that they show (5 % error, 80 % power)."""
 
 
 def measure_spread(runs: int = RUNS, on_run: Callable[[int], None] = lambda done: None) -> Spread:
-    """`on_run` is told how many are done."""
+    """`on_run` gets the number of finished runs."""
     times: list[float] = []
     stop_at = time.monotonic() + LIMIT_S
     while len(times) < runs and (len(times) < FEWEST_RUNS or time.monotonic() < stop_at):
@@ -55,8 +55,8 @@ def measure_spread(runs: int = RUNS, on_run: Callable[[int], None] = lambda done
 
 def spread_of(train_s: list[float]) -> Spread:
     spread = statistics.stdev(math.log(seconds) for seconds in train_s)
-    told_apart = {seeds: math.expm1(difference_told(spread, seeds)) for seeds in SEEDS}
-    return Spread(tuple(train_s), spread, deviation_interval(spread, len(train_s)), told_apart)
+    detectable = {seeds: math.expm1(difference_told(spread, seeds)) for seeds in SEEDS}
+    return Spread(tuple(train_s), spread, deviation_interval(spread, len(train_s)), detectable)
 
 
 def _train_once() -> float:

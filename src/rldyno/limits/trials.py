@@ -26,20 +26,20 @@ class MachineLimits:
         self._floors: dict[str, Floor | None] = {}
         """By everything a floor depends on: thousands of trials share a few networks."""
 
-    def figures(self, asked: Json, facts: Json | None, row: Json) -> Json:
+    def figures(self, trial: Json, facts: Json | None, row: Json) -> Json:
         """Columns of the results table; None where the limits or the trial's network are not known."""
         spent = [row.get(f"phase_{phase}_s") for phase in ("update", "transfer", "read")]
         known = [seconds for seconds in spent if seconds is not None]
         updates = row.get("updates")
         update_us = 1e6 * sum(known) / updates if updates and len(known) == len(spent) else None
-        found = None if facts is None else self._floor(asked, facts)
+        found = None if facts is None else self._floor(trial, facts)
         floor_us = None if found is None else found.seconds * 1e6
         return {
             "update_us": update_us,
             "update_floor_us": floor_us,
             "update_floor_bound": None if found is None else found.bound,
             "update_over_floor": None if update_us is None or floor_us is None else update_us / floor_us,
-            "environment_alone_steps_per_s": self._environment_rate(asked),
+            "environment_alone_steps_per_s": self._environment_rate(trial),
         }
 
     @staticmethod
@@ -54,24 +54,24 @@ class MachineLimits:
         }
         return {name: why for name, why in causes.items() if figures[name] is None}
 
-    def _floor(self, asked: Json, facts: Json) -> Floor | None:
+    def _floor(self, trial: Json, facts: Json) -> Floor | None:
         """Of one update of this trial: host arrays in, weights changed."""
-        limits = self._devices.get((asked.get("device") or "", asked.get("cores") or 0))
+        limits = self._devices.get((trial.get("device") or "", trial.get("cores") or 0))
         shape, actions = facts.get("observation_shape"), facts.get("actions")
         if limits is None or not shape or not actions:
             return None
-        dtype = asked.get("dtype", "float32")
-        key = repr((limits.device, limits.cores, dtype, asked["algorithm"], shape, actions, asked["hyper"]))
+        dtype = trial.get("dtype", "float32")
+        key = repr((limits.device, limits.cores, dtype, trial["algorithm"], shape, actions, trial["hyper"]))
         if key not in self._floors:
             self._floors[key] = update_floor(
-                asked["algorithm"], asked["hyper"], shape, actions, limits, dtype
+                trial["algorithm"], trial["hyper"], shape, actions, limits, dtype
             )
         return self._floors[key]
 
-    def _environment_rate(self, asked: Json) -> float | None:
+    def _environment_rate(self, trial: Json) -> float | None:
         """Steps per second of the trial's environments without an agent: no contestant can be faster."""
-        count = (asked.get("hyper") or {}).get("environments")
-        case = EnvironmentCase(asked.get("environment") or "", count or 0, asked.get("max_episode_steps"))
+        count = (trial.get("hyper") or {}).get("environments")
+        case = EnvironmentCase(trial.get("environment") or "", count or 0, trial.get("max_episode_steps"))
         return self._rates.get(case)
 
 

@@ -85,7 +85,7 @@ def measure_net(
     kinds = [Kind(net.name, *call) for call in benchmark.calls]
     with workers.warm_timers(benchmark, net, cpus, interpreters, recorder) as timers:
         measuring_s = benchmark.rounds * benchmark.seconds * len(kinds) * len(timers)
-        recorder.print_line(f"{net.name}: {measuring_s:.0f} s of measuring")
+        recorder.print_line(f"{net.name}: {measuring_s:,.{0 if measuring_s >= 10 else 1}f} s of measuring")
         for number in range(1, benchmark.rounds + 1):
             if not timers:
                 break

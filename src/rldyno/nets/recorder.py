@@ -67,7 +67,7 @@ class Recorder:
         self._rounds.setdefault((contestant, kind), []).append(measured)
 
     def add_error(self, contestant: str, kind: Kind, reason: str) -> None:
-        """The contestant cannot do this kind of call, and is not asked for it again."""
+        """The contestant cannot do this kind of call, and is not measured in it again."""
         self._rounds.setdefault((contestant, kind), [])
         self._errors[contestant, kind] = reason
 

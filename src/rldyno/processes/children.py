@@ -26,7 +26,7 @@ def die_with_parent(signal_number: int, affinity: Iterable[int] | None = None) -
     def prepare() -> None:
         if prctl is not None:
             prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0)
-        if os.getppid() != parent:  # it died before the kernel was told
+        if os.getppid() != parent:  # the parent died before prctl was called
             os._exit(1)
         if cpus:
             os.sched_setaffinity(0, cpus)
@@ -36,7 +36,7 @@ def die_with_parent(signal_number: int, affinity: Iterable[int] | None = None) -
 
 
 class EndWatch:
-    """Waits until one of some children has ended, at once on Linux, by looking every 50 ms elsewhere."""
+    """Waits until one of some children has ended: at once on Linux, elsewhere with a check every 50 ms."""
 
     def __init__(self) -> None:
         self._poll = select.poll()
