@@ -12,6 +12,7 @@ import pytest
 
 from rldyno.probe import Probe
 from rldyno.probe.hardware import NO_GPU_USED, Hardware
+from rldyno.probe.history import History
 from rldyno.probe.metrics import METRICS
 from rldyno.probe.rapl import RaplReader
 from rldyno.probe.readings import TrialReadings, training_span
@@ -25,6 +26,8 @@ def watched_worker(**changes: Any) -> Any:
     """In place of a Probe that has ended."""
     fields = {
         "peak_threads": 5,
+        "peak_rss_bytes": 0,
+        "memory": History(),
         "tasks": TaskUsage(0, 50, 20),
         "tracks": {metric.name: Track() for metric in METRICS},
         "tree": SimpleNamespace(reasons={}),

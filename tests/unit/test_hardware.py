@@ -230,7 +230,7 @@ def test_a_meter_between_its_readings() -> None:
 
 
 def test_the_larger_account_of_context_switches_counts() -> None:
-    usage: Any = SimpleNamespace(ru_nvcsw=100, ru_nivcsw=10)
+    usage: Any = SimpleNamespace(ru_nvcsw=100, ru_nivcsw=10, ru_maxrss=0)
     waited_for = figures_of(watched_worker(), usage=usage)["cpu"]
     assert waited_for["context_switches"] == 110
     assert waited_for["context_switches_involuntary"] == 10

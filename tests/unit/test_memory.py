@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rldyno.probe.history import History
+from rldyno.probe.memory import leak_warning, memory_figures
+from rldyno.probe.summary import block
 from rldyno.stats.trend import trend
-from rldyno.trial.memory import History, leak_warning, memory_figures
 from rldyno_rig import schema
 from rldyno_rig.result_file import WorkerResult
 
@@ -33,7 +35,7 @@ def held(footprint: Callable[[float], float], train_s: float = TRAIN_S, **memory
         steps=10_000,
         memory=memory,
     )
-    figures = memory_figures(history, result, 123 * MIB)
+    figures = block(memory_figures(history, result, 123 * MIB))
     json.dumps(figures, allow_nan=False)
     return figures
 
@@ -94,7 +96,7 @@ def test_too_short_a_training_is_null_with_a_reason() -> None:
 
 
 def test_a_worker_without_a_result_has_reasons() -> None:
-    found = memory_figures(History(), None, None)
+    found = block(memory_figures(History(), None, None))
     reasons = found.pop("reasons")
     assert set(found.values()) == {None}
     assert reasons.keys() == found.keys()
@@ -108,8 +110,12 @@ def test_what_the_worker_noted_comes_before_the_nearest_sample() -> None:
 
 def test_a_moment_that_nobody_saw_is_told_from_one_that_never_came() -> None:
     result = WorkerResult("steps", startup_ns={"interpreter": 10, "import": 10}, steps=1)
-    assert memory_figures(History(), result, None)["reasons"]["after_import_bytes"].startswith("no sample")
-    assert memory_figures(History(), None, None)["reasons"]["after_import_bytes"].startswith("the worker did")
+    assert block(memory_figures(History(), result, None))["reasons"]["after_import_bytes"].startswith(
+        "no sample"
+    )
+    assert block(memory_figures(History(), None, None))["reasons"]["after_import_bytes"].startswith(
+        "the worker did"
+    )
 
 
 def test_long_trials_are_thinned_evenly() -> None:

@@ -18,11 +18,11 @@ import pytest
 from rldyno.machine.facts import Calibration
 from rldyno.machine.noise import Surroundings
 from rldyno.probe.hardware import NO_GPU_USED, Hardware
+from rldyno.probe.history import History
 from rldyno.probe.track import Track
 from rldyno.probe.tree import CpuTimes, TaskUsage
 from rldyno.trial import outcome
 from rldyno.trial import runner as trial
-from rldyno.trial.memory import History
 from rldyno.trial.outcome import Ending, Measured
 from rldyno_rig.trial_file import Conditions
 

@@ -20,85 +20,6 @@ METRICS: list[Metric[Any]] = [
 
 OTHER_COLUMNS = (
     Column(
-        "memory_after_import_bytes",
-        int,
-        "resident set once the framework is imported",
-        title="Memory after import",
-        unit="MB",
-        scale=1e-6,
-        better="lower",
-        source="memory.after_import_bytes",
-    ),
-    Column(
-        "memory_after_build_bytes",
-        int,
-        "resident set once environments and learner exist",
-        title="Memory after building",
-        unit="MB",
-        scale=1e-6,
-        better="lower",
-        source="memory.after_build_bytes",
-    ),
-    Column(
-        "memory_after_first_call_bytes",
-        int,
-        "resident set once compiled and warmed up",
-        title="Memory after the first call",
-        unit="MB",
-        scale=1e-6,
-        better="lower",
-        source="memory.after_first_call_bytes",
-    ),
-    Column(
-        "memory_used_bytes",
-        int,
-        "resident set at the end, once malloc has given back what was freed",
-        title="Memory in use at the end",
-        unit="MB",
-        scale=1e-6,
-        better="lower",
-        source="memory.used_bytes",
-    ),
-    Column(
-        "memory_steady_bytes",
-        int,
-        "resident set, median of the second half of the training",
-        title="Steady memory",
-        unit="MB",
-        scale=1e-6,
-        better="lower",
-        source="memory.steady_bytes",
-    ),
-    Column(
-        "memory_steady_uss_bytes",
-        int,
-        "memory that ending the trial would free, median of the second half of the training",
-        title="Steady private memory",
-        unit="MB",
-        scale=1e-6,
-        better="lower",
-        source="memory.uss_steady_bytes",
-    ),
-    Column(
-        "memory_growth_bytes_per_s",
-        float,
-        "growth of the resident set over the second half of the training",
-        title="Growth of memory",
-        unit="kB/s",
-        scale=1e-3,
-        better="lower",
-        source="memory.growth_bytes_per_s",
-    ),
-    Column("memory_growth_low", float, "lower end of its 95 % interval", source="memory.growth_low"),
-    Column("memory_growth_high", float, "upper end of its 95 % interval", source="memory.growth_high"),
-    Column(
-        "memory_leak",
-        bool,
-        "whether memory certainly grows until the end",
-        title="Memory leak",
-        source="memory.leak",
-    ),
-    Column(
         "noise_calibration_spread",
         float,
         "spread of the calibration's repeats, relative",
@@ -192,7 +113,7 @@ OTHER_COLUMNS = (
     ),
     Column("attempt", int, "which attempt of the trial this is", source="attempt"),
 )
-"""Figures of outcome.json that are not made from samples."""
+"""Figures of outcome.json that others measure: the machine's noise, and what the worker reports."""
 
 
 def sample_columns() -> dict[str, type[int] | type[float]]:

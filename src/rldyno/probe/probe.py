@@ -9,9 +9,9 @@ import time
 from typing import IO, TYPE_CHECKING, Any
 
 from rldyno.probe.history import History
+from rldyno.probe.memory_metrics import USS
 from rldyno.probe.metric import Metric, Moment, UnreadableError, Value
 from rldyno.probe.metrics import METRICS, sample_columns
-from rldyno.probe.process_metrics import USS
 from rldyno.probe.track import Track
 from rldyno.probe.tree import CpuTimes, Machine, TaskUsage, Tree, TreeUsage
 

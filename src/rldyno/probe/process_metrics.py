@@ -1,15 +1,15 @@
-"""Metrics of the worker's process tree: CPU time, threads, context switches, memory, hardware counters."""
+"""Metrics of the worker's process tree: CPU time, threads, context switches, hardware counters."""
 
 from __future__ import annotations
 
 from rldyno.columns import Column
+from rldyno.probe import memory_metrics
 from rldyno.probe.metric import Answer, Figure, Metric, mean, peak, settled
 from rldyno.probe.perf import HARDWARE
 from rldyno.probe.readings import TrialReadings
 
 EXCESS_THREADS = 0.5
 """A second is oversubscribed if on average so many more threads could run than the trial has cores."""
-USS = "uss_bytes"
 NOTHING_COUNTED = "nothing was counted"
 
 
@@ -107,16 +107,6 @@ THREADS: tuple[Metric[TrialReadings], ...] = (
         read=lambda now: now.tasks.involuntary_switches,
     ),
 )
-MEMORY: tuple[Metric[TrialReadings], ...] = (
-    Metric("rss_bytes", int, "resident set of the process tree", rate="sample"),
-    Metric(
-        USS,
-        int,
-        "memory that belongs to the process tree alone",
-        rate="rare",
-        read=lambda now: now.tree.uss_bytes(),
-    ),
-)
 COUNTS: tuple[Metric[TrialReadings], ...] = (
     Metric("processes", int, "processes in the tree", rate="sample"),
     Metric(
@@ -208,7 +198,7 @@ COUNTS: tuple[Metric[TrialReadings], ...] = (
     ),
 )
 
-METRICS: tuple[Metric[TrialReadings], ...] = (*TREE, *THREADS, *MEMORY, *COUNTS)
+METRICS: tuple[Metric[TrialReadings], ...] = (*TREE, *THREADS, *memory_metrics.METRICS, *COUNTS)
 
 
 def _counted(readings: TrialReadings, counter: str) -> Answer:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from rldyno.probe.memory import memory_figures, peak_rss_bytes
+from rldyno.probe.metric import Answer
 from rldyno.probe.track import Span
 
 if TYPE_CHECKING:
@@ -46,6 +49,12 @@ class TrialReadings:
     counted: Counted = field(default_factory=Counted)
     idle: Idle | None = None
     result: WorkerResult | None = None
+
+    @functools.cached_property
+    def memory(self) -> dict[str, Answer]:
+        """What memory the worker held when."""
+        peak = peak_rss_bytes(self.probe.peak_rss_bytes, self.usage)
+        return memory_figures(self.probe.memory, self.result, peak, self.probe.tree.reasons.get("uss_bytes"))
 
     def track(self, metric: str) -> Track:
         return self.probe.tracks[metric]

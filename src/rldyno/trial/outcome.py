@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from rldyno.errors import Problem
 from rldyno.machine.noise import Surroundings, noise_of
 from rldyno.probe import summary
+from rldyno.probe.memory import leak_warning
 from rldyno.probe.readings import Counted, Idle, TrialReadings, training_span
 from rldyno.records.files import Json, read_json
 from rldyno.records.outcome import Outcome
 from rldyno.records.status import ABSENT, DONE, FAILED
 from rldyno.records.trial_state import log_tail
-from rldyno.trial.memory import leak_warning, memory_figures
 from rldyno_rig import schema
 from rldyno_rig.result_file import WorkerResult
 
@@ -164,13 +163,11 @@ def physical_memory_bytes() -> int:
 def _measured_values(measured: Measured | None, result: WorkerResult | None) -> dict[str, Any]:
     """The fields of an Outcome that were measured, and `reasons` for those that were not."""
     if measured is None:
-        sections = dict.fromkeys([*summary.block_names(), "memory", "gpu"])
+        sections = dict.fromkeys([*summary.block_names(), "gpu"])
         names = [*sections, "wall_s", "cpu_s", "peak_rss_bytes", "baseline_rss_bytes"]
         names += ["affinity", "probe", "noise"]
         return {"sections": sections, "reasons": dict.fromkeys(names, "the worker never ran")}
     wall_s, cpu_s = measured.wall_ns / 1e9, _cpu_s(measured)
-    no_uss = measured.probe.tree.reasons.get("uss_bytes")
-    memory = memory_figures(measured.probe.memory, result, _peak_rss(measured), no_uss)
     span = training_span(result)
     readings = TrialReadings(
         measured.probe,
@@ -182,7 +179,8 @@ def _measured_values(measured: Measured | None, result: WorkerResult | None) -> 
         measured.idle,
         result,
     )
-    gpu = summary.gpu_figures(measured.hardware, span)
+    sections = summary.trial_figures(readings)
+    memory = sections["memory"]
     reasons = {
         "cpu_s": "neither the kernel nor the probe counted it" if cpu_s is None else None,
         "peak_rss_bytes": memory["reasons"].get("peak_bytes"),
@@ -194,7 +192,7 @@ def _measured_values(measured: Measured | None, result: WorkerResult | None) -> 
         "cpu_s": cpu_s,
         "peak_rss_bytes": memory["peak_bytes"],
         "baseline_rss_bytes": memory["after_import_bytes"],
-        "sections": {"memory": memory, **summary.trial_figures(readings), "gpu": gpu},
+        "sections": {**sections, "gpu": summary.gpu_figures(measured.hardware, span)},
         "affinity": measured.affinity,
         "probe": {
             "samples": measured.probe.samples,
@@ -223,15 +221,3 @@ def _cpu_s(measured: Measured) -> float | None:
     """The kernel counts exactly, but only children that were waited for; the probe sees the others, too."""
     exact = measured.usage.ru_utime + measured.usage.ru_stime if measured.usage else 0.0
     return max(exact, measured.probe.cpu_ns / 1e9) or None
-
-
-def _peak_rss(measured: Measured) -> int | None:
-    """The highest of the samples, VmHWM and the kernel's ru_maxrss.
-
-    The worker begins as a copy of this process, so ru_maxrss counts only where it is above our own.
-    """
-    unit = 1 if sys.platform == "darwin" else 1024
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    theirs = measured.usage.ru_maxrss if measured.usage else 0
-    peak = max(measured.probe.peak_rss_bytes, theirs * unit if theirs > own else 0)
-    return peak or None

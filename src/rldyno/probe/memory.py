@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import resource
 import statistics
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rldyno.probe.history import History
+from rldyno.probe.metric import Answer
 from rldyno.stats.trend import FEWEST_BLOCKS, PER_BLOCK, Trend, trend
 from rldyno_rig.result_file import WorkerResult
 from rldyno_rig.schema import STARTUP
-
-Json = dict[str, Any]
 
 LEAK_SHARE_PER_MINUTE = 0.01
 """Growth that counts as a leak, as a share of the steady resident set."""
@@ -59,11 +60,11 @@ class Training:
 
 def memory_figures(
     history: History, result: WorkerResult | None, peak_bytes: int | None, no_uss: str | None = None
-) -> Json:
-    """`memory` of an outcome; its `reasons` say why a value is None. `no_uss`: why USS cannot be read."""
+) -> dict[str, Answer]:
+    """Key of `memory` in an outcome → its value or the reason. `no_uss`: why USS cannot be read."""
     training = Training.of(result)
     missed = "no sample was taken near that moment" if result else "the worker did not get there"
-    figures: dict[str, tuple[Any, str]] = {
+    figures: dict[str, Answer] = {
         f"after_{mark}_bytes": (_at_mark(history, result, mark), missed) for mark in _MARKS
     }
     unknown = "this C library cannot give freed memory back to the system" if result else missed
@@ -72,10 +73,18 @@ def memory_figures(
     figures |= _steady_figures(history, training)
     if no_uss and not history.uss:
         figures["uss_steady_bytes"] = None, no_uss
-    return {
-        **{name: value for name, (value, _) in figures.items()},
-        "reasons": {name: reason for name, (value, reason) in figures.items() if value is None},
-    }
+    return figures
+
+
+def peak_rss_bytes(sampled: int, usage: resource.struct_rusage | None) -> int | None:
+    """The higher of the probe's peak (samples and VmHWM) and the kernel's ru_maxrss.
+
+    The worker begins as a copy of this process, so ru_maxrss counts only where it is above our own.
+    """
+    unit = 1 if sys.platform == "darwin" else 1024
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    theirs = usage.ru_maxrss if usage else 0
+    return max(sampled, theirs * unit if theirs > own else 0) or None
 
 
 def _noted(result: WorkerResult | None, name: str) -> int | None:
@@ -94,7 +103,7 @@ def _at_mark(history: History, result: WorkerResult | None, mark: str) -> int | 
     return history.nearest(sum(int(startup[part]) for part in parts)) if set(parts) <= set(startup) else None
 
 
-def _steady_figures(history: History, training: Training | None) -> dict[str, tuple[Any, str]]:
+def _steady_figures(history: History, training: Training | None) -> dict[str, Answer]:
     names = ("steady_bytes", "uss_steady_bytes", "growth_bytes_per_s", "growth_low", "growth_high", "leak")
     if training is None:
         return dict.fromkeys(names, (None, "the worker left no result of a training"))
@@ -127,7 +136,7 @@ def leaks(history: History, training: Training, growth: Trend, steady_bytes: int
     return late > max(limit, excess / 2)
 
 
-def leak_warning(memory: Json) -> str | None:
+def leak_warning(memory: Mapping[str, Any]) -> str | None:
     if not memory["leak"]:
         return None
     rate, low, high = (memory[name] / 2**20 for name in ("growth_bytes_per_s", "growth_low", "growth_high"))
