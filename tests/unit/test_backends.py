@@ -120,8 +120,7 @@ def maths_of(backend: Path) -> Path:
     return next(file for file in backend_files(backend) if file.stem.endswith("_maths"))
 
 
-UNIFORM = [backend for backend in BACKENDS if backend.stem in ("numpy_",)]
-MATHS = sorted({maths_of(backend) for backend in UNIFORM})
+MATHS = sorted({maths_of(backend) for backend in BACKENDS})
 
 
 def defined(path: Path) -> list[str]:
@@ -135,7 +134,7 @@ def test_the_maths_has_the_same_names_in_the_same_order(path: Path) -> None:
     assert names == [name for name in VOCABULARY if name in names]
 
 
-@pytest.mark.parametrize("path", UNIFORM, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
 def test_every_backend_has_the_whole_vocabulary(path: Path) -> None:
     found = {name for file in backend_files(path) for name in defined(file)}
     assert (EVERYWHERE if path.stem == "numpy_" else EVERYWHERE | IN_THE_REFERENCE) <= found
@@ -168,7 +167,7 @@ def test_losses_are_free_functions_of_the_same_arguments_found_by_algorithm(path
     ]
 
 
-@pytest.mark.parametrize("path", MATHS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*BACKENDS, *MATHS], ids=lambda path: path.stem)
 def test_no_backend_switches_on_the_name_of_an_algorithm(path: Path) -> None:
     for node in ast.walk(parsed(path)):
         compared = isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute)

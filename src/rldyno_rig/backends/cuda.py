@@ -106,7 +106,7 @@ class HostMemory:
             end += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
         self.size = end
         self.address = driver.host_memory(max(end, 1))
-        block = (ctypes.c_uint8 * max(end, 1)).from_address(self.address)
+        block: Any = (ctypes.c_uint8 * max(end, 1)).from_address(self.address)
         self.arrays = tuple(
             np.frombuffer(block, array.dtype, array.size, offset).reshape(array.shape)
             for array, offset in zip(like, self.offsets)

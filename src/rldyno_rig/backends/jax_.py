@@ -1,8 +1,8 @@
 """JAX: op by op, and whole programs through `jax.jit`.
 
 Eager mode dispatches one operation at a time and differentiates with `jax.value_and_grad` outside of any jit.
-What `jax.numpy` compiles inside itself (`where`, `matmul`) stays compiled, as every user of JAX has it; bare
-`lax` operations instead take 1.3 times as long. `jax.disable_jit` is used nowhere: it would be five times
+What `jax.numpy` compiles inside itself (`where`, `matmul`) stays compiled, as every user of JAX has it; plain
+`lax` operations take 1.3 times as long. `jax.disable_jit` is used nowhere: it would be five times
 slower and leaks a megabyte per update.
 
 All parameters live in one flat vector, split into named weights inside the programs: a call then hands over
@@ -24,6 +24,7 @@ import numpy as np
 from jax import Array
 from jax.sharding import SingleDeviceSharding
 
+from rldyno_rig.backends import contract
 from rldyno_rig.backends.cuda import Driver, HostMemory, Place, Stage
 from rldyno_rig.backends.jax_maths import (
     Batch,
@@ -32,17 +33,14 @@ from rldyno_rig.backends.jax_maths import (
     choose,
     clip,
     convolve_by_product,
-    descend,
     flat_choose,
     flat_descend,
     flat_forward,
     flat_gradients,
     forward,
-    gradient_of,
+    gradient,
     named,
-    pack,
     prepare,
-    unpack,
 )
 from rldyno_rig.reference.optimiser import step_scalars
 from rldyno_rig.spec import STORED, Params, Spec
@@ -64,7 +62,7 @@ def facts() -> Dict[str, Any]:
         "versions": {"jax": jax.__version__, "jaxlib": jaxlib.__version__},
         "device": device.device_kind if on_gpu else "cpu",
         "platform": device.client.platform_version if on_gpu else "cpu",
-        # What XLA's own pool obeys; OMP_NUM_THREADS is nothing to it.
+        # XLA's own pool follows this variable; it ignores OMP_NUM_THREADS.
         "threads": int(os.environ["NPROC"]) if "NPROC" in os.environ else None,
         "tf32": jax.config.jax_default_matmul_precision == "tensorfloat32",
         "matmul_precision": jax.config.jax_default_matmul_precision,
@@ -74,7 +72,7 @@ def facts() -> Dict[str, Any]:
     }
 
 
-def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> Learner:
+def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> contract.Learner:
     # A learner on the CPU must not start a client for the GPU, which would take memory there.
     jax.config.update("jax_platforms", device)
     jax.config.update("jax_default_device", jax.devices(device)[0])
@@ -105,7 +103,8 @@ class Learner:
         self.device = jax.config.jax_default_device
         # One object, because JAX keeps every sharding that it is handed or makes of a device.
         self.placement = SingleDeviceSharding(self.device)
-        self.model = Model(spec, dtype)
+        self.spec, self.model = spec, Model(spec, dtype)
+        self.layout = self.model.layout
         zeros = {name: np.zeros_like(p) for name, p in params.items()}
         self.load({"params": params, "target": params, "m": zeros, "v": zeros, "t": 0})
 
@@ -120,9 +119,9 @@ class Learner:
 
     def update(self, batch: Batch, lr: float) -> Array:
         self.t += 1
-        return self._update(batch, np.array(step_scalars(self.model.spec, self.t, lr), self.model.dtype))
+        return self._update(batch, np.array(step_scalars(self.spec, self.t, lr), self.model.dtype))
 
-    def read(self, handle: Array) -> Tuple[float, Optional[np.ndarray]]:
+    def read(self, handle: Array) -> contract.Reading:
         report = self._fetch(handle)
         return float(report[0]), report[1:] if len(report) > 1 else None
 
@@ -133,27 +132,27 @@ class Learner:
     def drain(self) -> None:
         jax.block_until_ready((self.flat, self.target, self.m, self.v))
 
-    def state(self) -> Dict[str, Any]:
+    def state(self) -> contract.State:
         vectors = {"params": self.flat, "target": self.target, "m": self.m, "v": self.v}
-        return {**{key: unpack(self.model, vector) for key, vector in vectors.items()}, "t": self.t}
+        return {**{key: self._unpack(vector) for key, vector in vectors.items()}, "t": self.t}
 
-    def load(self, state: Dict[str, Any]) -> None:
+    def load(self, state: contract.State) -> None:
         # Vectors that are donated must not share memory with the host's.
         self.flat, self.target, self.m, self.v = (
-            jax.device_put(pack(self.model, state[key]), self.placement, may_alias=False)
+            jax.device_put(self._pack(state[key]), self.placement, may_alias=False)
             for key in ("params", "target", "m", "v")
         )
         self.t = state["t"]
         self._changed()
 
-    def forward(self, obs: np.ndarray, noise: Optional[np.ndarray]) -> Dict[str, np.ndarray]:
+    def forward(self, obs: np.ndarray, noise: Optional[np.ndarray]) -> Params:
         outputs = self._forward(*self.put(obs, *(() if noise is None else (noise,))))
         # A program returns dictionaries sorted by name.
         return {name: np.asarray(outputs[name]) for name, _, _ in self.model.network.heads}
 
-    def grads(self, batch: tuple) -> Tuple[float, Params, Params]:
+    def grads(self, batch: contract.Host) -> Tuple[float, Params, Params]:
         report, raw, clipped = self._gradients(self.put(*batch))
-        return self.read(report)[0], unpack(self.model, raw), unpack(self.model, clipped)
+        return self.read(report)[0], self._unpack(raw), self._unpack(clipped)
 
     def _changed(self) -> None:
         self.weights, self.target_weights = named(self.model, self.flat), named(self.model, self.target)
@@ -165,19 +164,26 @@ class Learner:
         return choose(self.model, self.weights, obs, noise)
 
     def _update(self, batch: Batch, scalars: np.ndarray) -> Array:
-        told, gradient = gradient_of(self.model, self.weights, self.target_weights, batch)
-        # Data-parallel workers average `gradient` here.
-        clipped = clip(self.model, gradient)
-        self.flat, self.m, self.v = descend(self.model, self.flat, self.m, self.v, clipped, scalars)
+        report, raw = gradient(self.model, self.weights, self.target_weights, batch)
+        # Data-parallel workers average `raw` here.
+        clipped = clip(self.model, raw)
+        self.flat, self.m, self.v = self.model.step(self.model, self.flat, self.m, self.v, clipped, scalars)
         self.weights = named(self.model, self.flat)
-        return told
+        return report
 
     def _forward(self, obs: Array, noise: Optional[Array] = None) -> Weights:
         return forward(self.model, self.weights, prepare(self.model, obs, noise))
 
     def _gradients(self, batch: Batch) -> Tuple[Array, Array, Array]:
-        told, gradient = gradient_of(self.model, self.weights, self.target_weights, batch)
-        return told, gradient, clip(self.model, gradient)
+        report, raw = gradient(self.model, self.weights, self.target_weights, batch)
+        return report, raw, clip(self.model, raw)
+
+    def _pack(self, arrays: Params) -> np.ndarray:
+        """Canonical arrays → one flat vector on the host."""
+        return self.layout.pack(arrays).astype(self.model.dtype, copy=False)
+
+    def _unpack(self, flat: Array) -> Params:
+        return self.layout.unpack(np.asarray(flat))
 
 
 class JittedLearner(Learner):
@@ -189,7 +195,7 @@ class JittedLearner(Learner):
     def __init__(self, spec: Spec, params: Params, dtype: str) -> None:
         super().__init__(spec, params, dtype)
 
-        def program(function: Callable, donated: Tuple[int, ...] = ()) -> Any:
+        def program(function: Callable[..., Any], donated: Tuple[int, ...] = ()) -> Any:
             bound = functools.partial(function, self.model)
             return jax.jit(bound, donate_argnums=donated, compiler_options=self._options())
 
@@ -217,8 +223,8 @@ class JittedLearner(Learner):
 
     def _update(self, batch: Batch, scalars: Any) -> Array:
         vectors = self.flat, self.m, self.v, self.target
-        self.flat, self.m, self.v, told = self._descend(*vectors, scalars, tuple(batch))
-        return told
+        self.flat, self.m, self.v, report = self._descend(*vectors, scalars, tuple(batch))
+        return report
 
     def _forward(self, obs: Any, noise: Any = None) -> Weights:
         return self._forward_flat(self.flat, obs, noise)
@@ -230,17 +236,17 @@ class JittedLearner(Learner):
 class StagedLearner(JittedLearner):
     """On a GPU: batches travel to fixed device arrays, and results back, by the driver.
 
-    Times of one act of a small CNN, batch 16, on an H200: 1,040 µs on NumPy arrays, 940 through `device_put`
-    from pinned memory, 360 with programs that read and write pinned memory themselves, 85 this way.
+    Other ways are slower, in this order: programs that read and write pinned memory themselves, `device_put`
+    from pinned memory, and NumPy arrays as arguments (which take about ten times as long to act on).
     """
 
     def __init__(self, spec: Spec, params: Params, dtype: str) -> None:
         super().__init__(spec, params, dtype)
         self.model.convolve = convolve_by_product
         self.driver = Driver()
-        self.stages: Dict[tuple, Stage] = {}
+        self.stages: Dict[Tuple[Any, ...], Stage] = {}
         self.places: Dict[int, Place] = {}
-        self.results: Dict[tuple, HostMemory] = {}
+        self.results: Dict[Tuple[Any, ...], HostMemory] = {}
         self.scalars: Tuple[np.ndarray, Any] = (np.zeros(0), None)
 
     def put(self, *arrays: np.ndarray) -> Batch:
@@ -274,9 +280,9 @@ class StagedLearner(JittedLearner):
             self.scalars = scalars, self.put(scalars)[0]
             self._await(self.scalars[1])
         place = self._await(batch[0])
-        told = super()._update(batch, self.scalars[1])
-        place.reader = self.places[id(self.scalars[1])].reader = told
-        return told
+        report = super()._update(batch, self.scalars[1])
+        place.reader = self.places[id(self.scalars[1])].reader = report
+        return report
 
     def _forward(self, obs: Any, noise: Any = None) -> Weights:
         self._await(obs)
@@ -288,7 +294,7 @@ class StagedLearner(JittedLearner):
 
     def _fetch(self, array: Array) -> np.ndarray:
         """A stream of ours waits for the array, on the device, and copies it: 25 µs; np.asarray takes 400."""
-        # `nbytes` is worked out anew each time it is asked for: 3 µs.
+        # `nbytes` is computed anew at each access: 3 µs.
         key = array.shape, array.dtype
         memory = self.results.get(key)
         if memory is None:
@@ -315,7 +321,7 @@ class StagedLearner(JittedLearner):
         return Place(self.driver, placed, list(zip(addresses, memory.offsets, [a.nbytes for a in placed])))
 
     def _await(self, first: Array) -> Place:
-        """A program cannot be told to wait for a copy of ours: the host waits for it."""
+        """A program cannot wait for a copy of ours: the host waits for it."""
         place = self.places[id(first)]
         self.driver.need(place)
         self.driver.call.cuEventSynchronize(place.arrived)

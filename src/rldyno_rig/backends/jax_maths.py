@@ -1,4 +1,4 @@
-"""What learners in JAX compute: network, losses, gradients and Adam, as pure functions.
+"""What the learners in JAX compute: network, losses, gradients and Adam, as pure functions.
 
 Each runs op by op and inside `jax.jit`. Every array and index carries its type, because 64 bits are enabled.
 """
@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from rldyno_rig.layout import Layout, after_convolutions, channels_last, torso_layers
 from rldyno_rig.reference.losses import support
-from rldyno_rig.spec import Network, Params, Spec, convolution_outputs, noise_shapes, parameter_shapes
+from rldyno_rig.spec import Spec, convolution_outputs, noise_shapes
 
 Weights = Dict[str, Array]
 Batch = Tuple[Any, ...]
@@ -29,72 +30,28 @@ class Model:
 
     def __init__(self, spec: Spec, dtype: str) -> None:
         network = spec.network
-        self.spec, self.network, self.hyper, self.dtype = spec, network, spec.hyper, np.dtype(dtype)
-        self.shapes = parameter_shapes(network)
-        self.sizes = [math.prod(shape) for shape in self.shapes.values()]
+        self.spec, self.network, self.dtype = spec, network, np.dtype(dtype)
+        self.hyper: Any = spec.hyper
+        self.layout = Layout(network, channels_last)
+        self.shapes, self.sizes = self.layout.shapes, self.layout.sizes
         # Each noisy layer has two vectors in a row, `.in` and `.out`.
         self.noisy_layers = tuple(
             name[: -len(".in")] for name in noise_shapes(network) if name.endswith(".in")
         )
         self.noise_sizes = [size for (size,) in noise_shapes(network).values()]
-        self.loss = LOSSES[spec.algorithm]
+        self.loss, self.step = LOSSES[spec.algorithm], OPTIMISERS[spec.optimiser]
         self.convolve = convolve
         self.activate = {"relu": relu, "tanh": jnp.tanh}[network.activation]
-        self.torsos = tuple((torso, *layers(network, torso)) for torso in network.torsos)
-        self.image = convolution_outputs(network)[-1] if network.convolutions else None
-        self.after_image = after_image(network)
-        if spec.algorithm == "rainbow":
+        self.torsos = tuple((torso, *torso_layers(network, torso)) for torso in network.torsos)
+        self.image = convolution_outputs(network)[-1] if network.convolutions else ()
+        self.after_image = after_convolutions(network)
+        if network.atoms > 1:
             self.z = support(spec).astype(dtype)
             self.atom = np.arange(network.atoms, dtype=dtype)
 
 
-def layers(network: Network, torso: str) -> Tuple[tuple, tuple]:
-    """((name, stride) of each convolution, name of each dense layer)."""
-    strides = (stride for _, _, stride in network.convolutions)
-    convolutions = tuple(("{}.conv{}".format(torso, i), stride) for i, stride in enumerate(strides))
-    return convolutions, tuple("{}.dense{}".format(torso, i) for i in range(len(network.hidden)))
-
-
-def after_image(network: Network) -> Tuple[str, ...]:
-    """Dense layers that take the features of the last convolution."""
-    if not network.convolutions:
-        return ()
-    if network.hidden:
-        return tuple("{}.dense0".format(torso) for torso in network.torsos)
-    return tuple(name for name, _, _ in network.heads)
-
-
-def pack(model: Model, arrays: Params) -> np.ndarray:
-    """Canonical arrays → one flat vector in the layout of this file."""
-    pieces = [native(model, name, arrays[name]).ravel() for name in model.shapes]
-    return np.concatenate(pieces).astype(model.dtype, copy=False)
-
-
-def unpack(model: Model, flat: Array) -> Params:
-    """Inverse of `pack`; the arrays are the caller's own."""
-    pieces = np.split(np.array(flat), np.cumsum(model.sizes)[:-1])
-    return {name: canonical(model, name, piece) for name, piece in zip(model.shapes, pieces)}
-
-
-def native(model: Model, name: str, array: np.ndarray) -> np.ndarray:
-    """Features of an image are [H, W, C] here and [C, H, W] there: the rows of the weights on them move."""
-    return array.reshape(*model.image, -1).transpose(1, 2, 0, 3) if takes_image(model, name) else array
-
-
-def canonical(model: Model, name: str, array: np.ndarray) -> np.ndarray:
-    """Inverse of `native`."""
-    if takes_image(model, name):
-        channels, height, width = model.image
-        array = array.reshape(height, width, channels, -1).transpose(2, 0, 1, 3)
-    return array.reshape(model.shapes[name])
-
-
-def takes_image(model: Model, name: str) -> bool:
-    layer, _, kind = name.rpartition(".")
-    return layer in model.after_image and kind in ("w", "w_sigma")
-
-
 def named(model: Model, flat: Array) -> Weights:
+    """The weights as pieces of the flat vector."""
     pieces = zip(model.shapes.items(), lax.split(flat, model.sizes))
     return {name: piece.reshape(shape) for (name, shape), piece in pieces}
 
@@ -109,9 +66,11 @@ def forward(model: Model, weights: Weights, given: Given) -> Weights:
             x = model.activate(model.convolve(x, weights[name + ".w"], stride) + weights[name + ".b"])
         x = x.reshape(len(x), -1)
         for name in denses:
-            x = model.activate(dense(name, weights, x, noises))
+            x = model.activate(dense(model, name, weights, x, noises))
         features[torso] = x
-    return {name: dense(name, weights, features[torso], noises) for name, torso, _ in model.network.heads}
+    return {
+        name: dense(model, name, weights, features[torso], noises) for name, torso, _ in model.network.heads
+    }
 
 
 def prepare(model: Model, obs: Array, noise: Optional[Array] = None) -> Given:
@@ -122,15 +81,7 @@ def prepare(model: Model, obs: Array, noise: Optional[Array] = None) -> Given:
     if model.network.convolutions:
         # NHWC: 1.05 to 1.2 times as fast as NCHW on a CPU, the same on a GPU.
         inputs = inputs.transpose(0, 2, 3, 1)
-    if not model.noisy_layers:
-        return inputs, {}
-    vectors = lax.split(noise, model.noise_sizes)
-    noises = {}
-    for layer, e_in, e_out in zip(model.noisy_layers, vectors[::2], vectors[1::2]):
-        if layer in model.after_image:
-            e_in = e_in.reshape(model.image).transpose(1, 2, 0).ravel()  # noqa: PLW2901
-        noises[layer] = (e_in[:, None] * e_out, e_out)
-    return inputs, noises
+    return inputs, split_noise(model, noise)
 
 
 def convolve(x: Array, w: Array, stride: int) -> Array:
@@ -158,7 +109,7 @@ def convolve_by_product(x: Array, w: Array, stride: int) -> Array:
     return (windows @ w.reshape(-1, filters)).reshape(-1, rows, columns, filters)
 
 
-def dense(name: str, weights: Weights, x: Array, noises: Noises) -> Array:
+def dense(model: Model, name: str, weights: Weights, x: Array, noises: Noises) -> Array:
     """y = x·W + b; noisy: W + σ_W ∘ (ε_in ⊗ ε_out), b + σ_b ∘ ε_out."""
     w, b = weights[name + ".w"], weights[name + ".b"]
     if noises:
@@ -166,6 +117,20 @@ def dense(name: str, weights: Weights, x: Array, noises: Noises) -> Array:
         w = w + weights[name + ".w_sigma"] * outer
         b = b + weights[name + ".b_sigma"] * e_out
     return x @ w + b
+
+
+def split_noise(model: Model, noise: Any) -> Noises:
+    """One flat vector → (ε_in ⊗ ε_out, ε_out) of each noisy layer; none of a network without noise."""
+    if not model.noisy_layers:
+        return {}
+    vectors = lax.split(noise, model.noise_sizes)
+    noises = {}
+    for layer, canonical_in, e_out in zip(model.noisy_layers, vectors[::2], vectors[1::2]):
+        e_in = canonical_in
+        if layer in model.after_image:
+            e_in = canonical_in.reshape(model.image).transpose(1, 2, 0).ravel()
+        noises[layer] = (e_in[:, None] * e_out, e_out)
+    return noises
 
 
 def q_values(model: Model, weights: Weights, given: Given) -> Array:
@@ -181,6 +146,17 @@ def q_values(model: Model, weights: Weights, given: Given) -> Array:
     return q
 
 
+def expected(model: Model, logits: Array) -> Array:
+    """Σ z · softmax(logits): [batch, actions]."""
+    return jax.nn.softmax(logits) @ model.z
+
+
+def policy_and_value(model: Model, weights: Weights, given: Given) -> Tuple[Array, Array, Array]:
+    """(log-probability of every action, state value, logits)."""
+    outputs = forward(model, weights, given)
+    return jax.nn.log_softmax(outputs["policy"]), outputs["value"].squeeze(1), outputs["policy"]
+
+
 def choose(model: Model, weights: Weights, obs: Array, noise: Optional[Array]) -> Array:
     """What `act` returns, in one array so that one copy reads it.
 
@@ -189,7 +165,7 @@ def choose(model: Model, weights: Weights, obs: Array, noise: Optional[Array]) -
     given = prepare(model, obs, noise)
     if model.network.head == "q":
         q = q_values(model, weights, given)
-        return best(jax.nn.softmax(q) @ model.z if model.network.atoms > 1 else q)
+        return best(expected(model, q) if model.network.atoms > 1 else q)
     log_p, value, logits = policy_and_value(model, weights, given)
     action = best(logits + noise)
     return jnp.stack((action.astype(model.dtype), pick(log_p, taken(model, action)), value))
@@ -199,34 +175,34 @@ def choose(model: Model, weights: Weights, obs: Array, noise: Optional[Array]) -
 # In eager mode an operation on fixed arrays inside a differentiated function would leak (18 KB per update).
 
 
-def dqn(model: Model, online: Weights, target: Weights, batch: Batch) -> LossOf:
+def dqn_loss(model: Model, weights: Weights, target: Weights, batch: Batch) -> LossOf:
     obs, action, reward, discount, next_obs = batch
     given, given_next, mask = prepare(model, obs), prepare(model, next_obs), taken(model, action)
     q_next = q_values(model, target, given_next)
     if model.hyper.double:
-        value_next = pick(q_next, taken(model, best(q_values(model, online, given_next))))
+        value_next = pick(q_next, taken(model, best(q_values(model, weights, given_next))))
     else:
         value_next = q_next.max(1)
     goal = reward + discount * value_next
 
-    def loss(weights: Weights) -> Loss:
-        size = jnp.abs(pick(q_values(model, weights, given), mask) - goal)
+    def loss(online: Weights) -> Loss:
+        size = jnp.abs(pick(q_values(model, online, given), mask) - goal)
         small = jnp.minimum(size, model.hyper.huber_delta)
         return jnp.mean(0.5 * small * small + model.hyper.huber_delta * (size - small)), None
 
     return loss
 
 
-def rainbow(model: Model, online: Weights, target: Weights, batch: Batch) -> LossOf:
+def rainbow_loss(model: Model, weights: Weights, target: Weights, batch: Batch) -> LossOf:
     obs, action, reward, discount, next_obs, weight, noise = batch
     on_obs, on_next, on_target = noise
     given, mask = prepare(model, obs, on_obs), taken(model, action)
-    chosen = best(jax.nn.softmax(q_values(model, online, prepare(model, next_obs, on_next))) @ model.z)
+    chosen = best(expected(model, q_values(model, weights, prepare(model, next_obs, on_next))))
     logits_next = pick(q_values(model, target, prepare(model, next_obs, on_target)), taken(model, chosen))
     goal = project(model, reward, discount, jax.nn.softmax(logits_next))
 
-    def loss(weights: Weights) -> Loss:
-        log_p = jax.nn.log_softmax(pick(q_values(model, weights, given), mask))
+    def loss(online: Weights) -> Loss:
+        log_p = jax.nn.log_softmax(pick(q_values(model, online, given), mask))
         cross_entropy = -(goal * log_p).sum(1)
         return jnp.mean(weight * cross_entropy), cross_entropy
 
@@ -242,25 +218,25 @@ def project(model: Model, reward: Array, discount: Array, p: Array) -> Array:
     return jnp.einsum("bij,bj->bi", nearness, p)
 
 
-def a2c(model: Model, online: Weights, target: Weights, batch: Batch) -> LossOf:
+def a2c_loss(model: Model, weights: Weights, target: Weights, batch: Batch) -> LossOf:
     obs, action, advantage, ret = batch
     given, mask = prepare(model, obs), taken(model, action)
 
-    def loss(weights: Weights) -> Loss:
-        log_p, value, _ = policy_and_value(model, weights, given)
+    def loss(online: Weights) -> Loss:
+        log_p, value, _ = policy_and_value(model, online, given)
         policy_loss = -jnp.mean(advantage * pick(log_p, mask))
-        return policy_loss + value_and_entropy(model, jnp.mean((value - ret) ** 2), log_p), None
+        return actor_critic_loss(model, policy_loss, jnp.mean((value - ret) ** 2), log_p), None
 
     return loss
 
 
-def ppo(model: Model, online: Weights, target: Weights, batch: Batch) -> LossOf:
+def ppo_loss(model: Model, weights: Weights, target: Weights, batch: Batch) -> LossOf:
     obs, action, old_log_prob, advantage, ret, old_value = batch
     given, mask = prepare(model, obs), taken(model, action)
     reach = model.hyper.clip_range
 
-    def loss(weights: Weights) -> Loss:
-        log_p, value, _ = policy_and_value(model, weights, given)
+    def loss(online: Weights) -> Loss:
+        log_p, value, _ = policy_and_value(model, online, given)
         ratio = jnp.exp(pick(log_p, mask) - old_log_prob)
         clipped = jnp.clip(ratio, 1 - reach, 1 + reach)
         policy_loss = -jnp.mean(jnp.minimum(ratio * advantage, clipped * advantage))
@@ -268,37 +244,37 @@ def ppo(model: Model, online: Weights, target: Weights, batch: Batch) -> LossOf:
         if model.hyper.value_clip:
             kept = old_value + jnp.clip(value - old_value, -reach, reach)
             squares = jnp.maximum(squares, (kept - ret) ** 2)
-        return policy_loss + value_and_entropy(model, jnp.mean(squares), log_p), None
+        return actor_critic_loss(model, policy_loss, jnp.mean(squares), log_p), None
 
     return loss
 
 
-def classifier(model: Model, online: Weights, target: Weights, batch: Batch) -> LossOf:
+def classifier_loss(model: Model, weights: Weights, target: Weights, batch: Batch) -> LossOf:
     obs, label = batch
     given, mask = prepare(model, obs), taken(model, label)
 
-    def loss(weights: Weights) -> Loss:
-        log_p = jax.nn.log_softmax(q_values(model, weights, given))
+    def loss(online: Weights) -> Loss:
+        log_p = jax.nn.log_softmax(q_values(model, online, given))
         return -jnp.mean(pick(log_p, mask)), None
 
     return loss
 
 
-LOSSES = {"dqn": dqn, "rainbow": rainbow, "a2c": a2c, "ppo": ppo, "classifier": classifier}
-
-
-def policy_and_value(model: Model, weights: Weights, given: Given) -> Tuple[Array, Array, Array]:
-    """(log-probability of every action, state value, logits)."""
-    outputs = forward(model, weights, given)
-    return jax.nn.log_softmax(outputs["policy"]), outputs["value"].squeeze(1), outputs["policy"]
-
-
-def value_and_entropy(model: Model, value_loss: Array, log_p: Array) -> Array:
-    """c_v · value loss − c_e · mean H(π)."""
+def actor_critic_loss(model: Model, policy_loss: Array, value_loss: Array, log_p: Array) -> Array:
+    """Policy loss + c_v · value loss − c_e · mean H(π)."""
     loss = model.hyper.value_coefficient * value_loss
     if model.hyper.entropy_coefficient:
         loss = loss + model.hyper.entropy_coefficient * jnp.mean((jnp.exp(log_p) * log_p).sum(1))
-    return loss
+    return policy_loss + loss
+
+
+LOSSES: Dict[str, Callable[..., LossOf]] = {
+    "dqn": dqn_loss,
+    "rainbow": rainbow_loss,
+    "a2c": a2c_loss,
+    "ppo": ppo_loss,
+    "classifier": classifier_loss,
+}
 
 
 def relu(x: Array) -> Array:
@@ -321,15 +297,15 @@ def pick(x: Array, mask: Array) -> Array:
     return jnp.where(mask, x, 0).sum(1)
 
 
-def gradient_of(model: Model, weights: Weights, target: Weights, batch: Batch) -> Tuple[Array, Array]:
+def gradient(model: Model, weights: Weights, target: Weights, batch: Batch) -> Tuple[Array, Array]:
     """(report, flat gradient).
 
     Taken with respect to the weights and then joined; taken through the split of the flat vector it would be
     a sum of padded vectors: 145 µs instead of 125.
     """
     loss_of = model.loss(model, weights, target, batch)
-    (loss, priorities), gradients = jax.value_and_grad(loss_of, has_aux=True)(weights)
-    return report(loss, priorities), lax.concatenate([gradients[name].ravel() for name in model.shapes], 0)
+    (loss, priorities), pieces = jax.value_and_grad(loss_of, has_aux=True)(weights)
+    return report(loss, priorities), lax.concatenate([pieces[name].ravel() for name in model.shapes], 0)
 
 
 def report(loss: Array, priorities: Optional[Array]) -> Array:
@@ -346,14 +322,6 @@ def clip(model: Model, gradient: Array) -> Array:
     return gradient * jnp.minimum(1, most / (norm + model.hyper.clip_eps))
 
 
-def descend(
-    model: Model, flat: Array, m: Array, v: Array, gradient: Array, scalars: Any
-) -> Tuple[Array, Array, Array]:
-    if model.spec.optimiser == "sgd":
-        return flat - scalars[0] * gradient, m, v
-    return adam(model, flat, m, v, gradient, scalars)
-
-
 def adam(
     model: Model, flat: Array, m: Array, v: Array, gradient: Array, scalars: Any
 ) -> Tuple[Array, Array, Array]:
@@ -365,6 +333,19 @@ def adam(
     return flat - step * m / (jnp.sqrt(v) * root + hyper.adam_eps), m, v
 
 
+def sgd(
+    model: Model, flat: Array, m: Array, v: Array, gradient: Array, scalars: Any
+) -> Tuple[Array, Array, Array]:
+    """p ← p − lr · g; `scalars` begin with the learning rate."""
+    return flat - scalars[0] * gradient, m, v
+
+
+OPTIMISERS: Dict[str, Callable[..., Tuple[Array, Array, Array]]] = {"adam": adam, "sgd": sgd}
+
+
+# The same as functions of flat vectors, for `jax.jit`.
+
+
 def flat_choose(model: Model, flat: Array, obs: Array, noise: Optional[Array]) -> Array:
     return choose(model, named(model, flat), obs, noise)
 
@@ -372,9 +353,9 @@ def flat_choose(model: Model, flat: Array, obs: Array, noise: Optional[Array]) -
 def flat_descend(
     model: Model, flat: Array, m: Array, v: Array, target: Array, scalars: Array, batch: Batch
 ) -> Tuple[Array, Array, Array, Array]:
-    told, gradient = gradient_of(model, named(model, flat), named(model, target), batch)
-    # Data-parallel workers average `gradient` here.
-    return (*descend(model, flat, m, v, clip(model, gradient), scalars), told)
+    reported, raw = gradient(model, named(model, flat), named(model, target), batch)
+    # Data-parallel workers average `raw` here.
+    return (*model.step(model, flat, m, v, clip(model, raw), scalars), reported)
 
 
 def flat_forward(model: Model, flat: Array, obs: Array, noise: Optional[Array]) -> Weights:
@@ -382,5 +363,5 @@ def flat_forward(model: Model, flat: Array, obs: Array, noise: Optional[Array]) 
 
 
 def flat_gradients(model: Model, flat: Array, target: Array, batch: Batch) -> Tuple[Array, Array, Array]:
-    told, gradient = gradient_of(model, named(model, flat), named(model, target), batch)
-    return told, gradient, clip(model, gradient)
+    reported, raw = gradient(model, named(model, flat), named(model, target), batch)
+    return reported, raw, clip(model, raw)

@@ -8,7 +8,7 @@ around it: a block cannot write its outputs in place, and takes its inputs for a
 
 from __future__ import annotations
 
-import math
+import functools
 import os
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
@@ -16,8 +16,9 @@ import mxnet as mx
 import numpy as np
 from mxnet import autograd
 
-from rldyno_rig.backends.mxnet_maths import Maths
-from rldyno_rig.batches import BATCHES
+from rldyno_rig.backends import contract
+from rldyno_rig.backends.mxnet_maths import OPTIMISERS, Model, run_choose, run_clip, run_forward, run_loss
+from rldyno_rig.layout import Layout, outputs_first
 from rldyno_rig.reference.losses import support
 from rldyno_rig.reference.optimiser import step_scalars
 from rldyno_rig.spec import Params, Spec
@@ -37,7 +38,7 @@ def facts() -> Dict[str, Any]:
     }
 
 
-def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> Learner:
+def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> contract.Learner:
     assert mode in MODES
     assert device == "cpu"
     assert os.environ.get("MXNET_ENGINE_TYPE") == "NaiveEngine", "put relies on ops that run when called"
@@ -46,33 +47,33 @@ def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> Lear
 
 class Learner:
     def __init__(self, spec: Spec, params: Params, mode: str, dtype: str) -> None:
-        self.spec = spec
-        self.weights, self.target, self.gradient, self.m, self.v = (Flat(params, dtype) for _ in range(5))
+        self.spec, self.layout = spec, Layout(spec.network, outputs_first)
+        self.model = Model(mx.nd if mode == "eager" else mx.sym, spec, dtype)
+        self.flat, self.target, self.gradient, self.m, self.v = (Flat(self.layout, dtype) for _ in range(5))
+        self.weights, self.target_weights = self.flat.views, self.target.views
         zeros = {name: np.zeros_like(p) for name, p in params.items()}
         self.load({"params": params, "target": params, "m": zeros, "v": zeros, "t": 0})
-        autograd.mark_variables(self.weights.views, self.gradient.views, "write")
+        autograd.mark_variables(list(self.weights.values()), list(self.gradient.views.values()), "write")
         # When not training, oneDNN rearranges the weights of convolutions in place, which views forbid.
         autograd.set_training(True)
 
-        self._placed: Dict[tuple, List[Tuple[np.ndarray, Any]]] = {}
+        self._placed: Dict[Tuple[Any, ...], List[Tuple[np.ndarray, Any]]] = {}
         self._host_scalars, scalars = _shared((2, 1), dtype)
         self._one = mx.nd.ones((1, 1), dtype=dtype)
-        rows = (self.weights.row, self.gradient.row, self.m.row, self.v.row)
+        rows = (self.flat.row, self.m.row, self.v.row, self.gradient.row)
         self._step_inputs = (*rows, scalars[0:1], scalars[1:2], self._one)
-        self._step_outputs = [self.weights.row, self.m.row, self.v.row][: 1 if spec.optimiser == "sgd" else 3]
-        constants = _constants(spec, dtype)
-        self._network_inputs = [*constants, *self.weights.views]
-        self._loss_inputs = [*constants, *self.weights.views, *self.target.views]
+        self._step_outputs = [self.flat.row, self.m.row, self.v.row][: 1 if spec.optimiser == "sgd" else 3]
+        self._network_inputs = [*_constants(spec, dtype), *self.weights.values()]
+        self._loss_inputs = [*self._network_inputs, *self.target_weights.values()]
 
-        maths = Maths(mx.nd if mode == "eager" else mx.sym, spec, params, dtype)
-        build = _eager if mode == "eager" else _static
-        acting = 1 + (spec.network.noisy or spec.network.head == "actor_critic")
-        placed = len(BATCHES[spec.algorithm]._fields)
-        self._heads = build(maths.heads, 1 + spec.network.noisy + len(self._network_inputs))
-        self._choose = build(maths.choose, acting + len(self._network_inputs))
-        self._loss = build(maths.loss, placed + len(self._loss_inputs))
-        self._clipped = build(maths.clipped, 2)
-        self._step = build(getattr(maths, spec.optimiser), len(self._step_inputs))
+        build = functools.partial(_eager if mode == "eager" else _static, self.model)
+        network = spec.network
+        acting = 1 + (network.noisy or network.head == "actor_critic")
+        self._forward = build(run_forward, 1 + network.noisy + len(self._network_inputs))
+        self._choose = build(run_choose, acting + len(self._network_inputs))
+        self._loss = build(run_loss, self.model.batch_size + len(self._loss_inputs))
+        self._clip = build(run_clip, 2)
+        self._step = build(OPTIMISERS[spec.optimiser], len(self._step_inputs))
 
     def put(self, *arrays: np.ndarray) -> List[Any]:
         # Memory that both sides see: 3 µs for a DQN batch against 60 for new arrays, and graphs stay static.
@@ -90,81 +91,71 @@ class Learner:
         return (action.asnumpy().astype(INDEX_DTYPE), *[output.asnumpy() for output in rest])
 
     def update(self, batch: List[Any], lr: float) -> List[Any]:
-        outputs = self._gradients(batch)
+        report = self._gradient(batch)
         self.t += 1
         step, root = step_scalars(self.spec, self.t, lr)
-        eps = 0.0 if self.spec.optimiser == "sgd" else self.spec.hyper.adam_eps
+        eps = 0.0 if self.spec.optimiser == "sgd" else self.model.hyper.adam_eps
         self._host_scalars[:, 0] = step / root, eps / root
         self._step(*self._step_inputs, out=self._step_outputs)
-        return outputs
+        return report
 
-    def read(self, handle: List[Any]) -> Tuple[float, Optional[np.ndarray]]:
+    def read(self, handle: List[Any]) -> contract.Reading:
         return float(handle[0].asscalar()), handle[1].asnumpy() if len(handle) > 1 else None
 
     def sync_target(self) -> None:
-        self.weights.array.copyto(self.target.array)
+        self.flat.array.copyto(self.target.array)
 
     def drain(self) -> None:
         mx.nd.waitall()
 
-    def state(self) -> Dict[str, Any]:
+    def state(self) -> contract.State:
         return {
-            "params": self.weights.read(),
-            "target": self.target.read(),
-            "m": self.m.read(),
-            "v": self.v.read(),
+            "params": self.flat.unpack(),
+            "target": self.target.unpack(),
+            "m": self.m.unpack(),
+            "v": self.v.unpack(),
             "t": self.t,
         }
 
-    def load(self, state: Dict[str, Any]) -> None:
-        self.weights.fill(state["params"])
-        self.target.fill(state["target"])
-        self.m.fill(state["m"])
-        self.v.fill(state["v"])
-        self.t = state["t"]
+    def load(self, state: contract.State) -> None:
+        self.flat.pack(state["params"])
+        self.target.pack(state["target"])
+        self.m.pack(state["m"])
+        self.v.pack(state["v"])
+        self.t: int = state["t"]
 
-    def forward(self, obs: np.ndarray, noise: Optional[np.ndarray]) -> Dict[str, np.ndarray]:
+    def forward(self, obs: np.ndarray, noise: Optional[np.ndarray]) -> Params:
         placed = self.put(obs) if noise is None else self.put(obs, noise)
-        outputs = self._heads(*placed, *self._network_inputs)
+        outputs = self._forward(*placed, *self._network_inputs)
         return {name: y.asnumpy() for (name, _, _), y in zip(self.spec.network.heads, outputs)}
 
-    def grads(self, batch: tuple) -> Tuple[float, Params, Params]:
-        loss = self.read(self._gradients(self.put(*batch)))[0]
-        (clipped,) = self._clipped(self.gradient.row, self._one)
-        return loss, self.gradient.read(), self.gradient.split(clipped.asnumpy())
+    def grads(self, batch: contract.Host) -> Tuple[float, Params, Params]:
+        loss = self.read(self._gradient(self.put(*batch)))[0]
+        (clipped,) = self._clip(self.gradient.row, self._one)
+        return loss, self.gradient.unpack(), self.layout.unpack(clipped.asnumpy().ravel())
 
-    def _gradients(self, batch: List[Any]) -> List[Any]:
+    def _gradient(self, batch: List[Any]) -> List[Any]:
+        """Loss and priorities; the gradient is in `self.gradient`."""
         with autograd.record():
-            outputs = self._loss(*batch, *self._loss_inputs)
-        autograd.backward(outputs[:1])
-        return outputs
+            report = self._loss(*batch, *self._loss_inputs)
+        autograd.backward(report[:1])
+        return report
 
 
 class Flat:
-    """One array with all the parameters in it, in MXNet's layouts, and the parameters as views of it."""
+    """One array with all the parameters in it, and the parameters as views of it."""
 
-    def __init__(self, params: Params, dtype: str) -> None:
-        self.shapes = {name: _native(p).shape for name, p in params.items()}
-        self.array = mx.nd.zeros((sum(p.size for p in params.values()),), dtype=dtype)
+    def __init__(self, layout: Layout, dtype: str) -> None:
+        self.layout = layout
+        self.array = mx.nd.zeros((layout.size,), dtype=dtype)
         self.row = self.array.reshape((1, -1))
-        self.views = []
-        start = 0
-        for shape in self.shapes.values():
-            size = math.prod(shape)
-            self.views.append(self.array[start : start + size].reshape(shape))
-            start += size
+        self.views = layout.views(self.array)
 
-    def fill(self, params: Params) -> None:
-        flat = np.concatenate([_native(params[name]).ravel() for name in self.shapes])
-        self.array._sync_copyfrom(flat.astype(self.array.dtype))
+    def pack(self, arrays: Params) -> None:
+        self.array._sync_copyfrom(self.layout.pack(arrays).astype(self.array.dtype))
 
-    def read(self) -> Params:
-        return self.split(self.array.asnumpy())
-
-    def split(self, flat: np.ndarray) -> Params:
-        bounds = np.cumsum([math.prod(shape) for shape in self.shapes.values()])[:-1]
-        parts = np.split(flat.ravel(), bounds)
-        return {n: _canonical(p.reshape(shape)) for p, (n, shape) in zip(parts, self.shapes.items())}
+    def unpack(self) -> Params:
+        return self.layout.unpack(self.array.asnumpy())
 
 
 def _constants(spec: Spec, dtype: str) -> List[Any]:
@@ -182,15 +173,15 @@ def _shared(shape: Tuple[int, ...], dtype: Any) -> Tuple[np.ndarray, Any]:
     return writable, mx.nd.from_numpy(host, zero_copy=True)
 
 
-def _eager(function: Callable[..., List[Any]], count: int) -> Callable[..., List[Any]]:
-    return function
+def _eager(model: Model, function: Callable[..., List[Any]], count: int) -> Callable[..., List[Any]]:
+    return functools.partial(function, model)
 
 
-def _static(function: Callable[..., List[Any]], count: int) -> Callable[..., List[Any]]:
+def _static(model: Model, function: Callable[..., List[Any]], count: int) -> Callable[..., List[Any]]:
     """The function as one graph whose inputs, memory and ops all stay where they are between calls."""
-    graph = mx.sym.Group(function(*[mx.sym.var(str(i)) for i in range(count)]))
+    graph = mx.sym.Group(function(model, *[mx.sym.var(str(i)) for i in range(count)]))
     used = [int(name) for name in graph.list_inputs()]
-    flags = [("static_alloc", True), ("static_shape", True)]
+    flags: List[Tuple[str, Any]] = [("static_alloc", True), ("static_shape", True)]
     flags += [("data_indices", []), ("param_indices", list(range(len(used))))]
     op = mx.nd.CachedOp(graph, flags)
 
@@ -199,12 +190,3 @@ def _static(function: Callable[..., List[Any]], count: int) -> Callable[..., Lis
         return outputs if isinstance(outputs, list) else [outputs]
 
     return call
-
-
-def _native(array: np.ndarray) -> np.ndarray:
-    """Convolutions HWIO → OIHW, dense [in, out] → [out, in]."""
-    return array.transpose(3, 2, 0, 1) if array.ndim == 4 else array.T
-
-
-def _canonical(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array.transpose(2, 3, 1, 0) if array.ndim == 4 else array.T)

@@ -6,14 +6,16 @@ import importlib.util
 import math
 import os
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any, Dict
 
 import numba
 import numpy as np
 
+from rldyno_rig.backends import contract
 from rldyno_rig.backends.symbolic import INDEX_DTYPE, Learner
-from rldyno_rig.backends.symbolic_maths import Maths, Symbols, after_convolutions
-from rldyno_rig.spec import Params, Spec, convolution_outputs
+from rldyno_rig.backends.symbolic_maths import Model, Symbols, activate
+from rldyno_rig.layout import after_convolutions, channels_last
+from rldyno_rig.spec import Network, Params, Spec, convolution_outputs
 
 
 def _flags() -> str:
@@ -59,20 +61,32 @@ def facts() -> Dict[str, Any]:
     }
 
 
-def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> Learner:
+def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> contract.Learner:
     assert device == "cpu"
     if mode == "graph-numba":
-        return Learner(NumbaMaths(spec), pytensor, get_mode("NUMBA"), params, dtype)
+        return Learner(NumbaModel(spec), pytensor, get_mode("NUMBA"), params, dtype)
     # Intermediate arrays are kept from call to call (no garbage collection).
-    return Learner(PytensorMaths(spec), pytensor, Mode("cvm_nogc", "fast_run"), params, dtype)
+    return Learner(PytensorModel(spec), pytensor, Mode("cvm_nogc", "fast_run"), params, dtype)
 
 
-class PytensorMaths(Maths):
+def windowed(network: Network, name: str, array: np.ndarray) -> np.ndarray:
+    """Convolutions multiply what `windows_of` makes; dense layers after them take channels last."""
+    if array.ndim != 4:
+        return channels_last(network, name, array)
+    _, kernel, stride = network.convolutions[int(name.split(".conv")[1].split(".")[0])]
+    block = math.gcd(kernel, stride)
+    count = kernel // block
+    blocks = array.reshape(count, block, count, block, *array.shape[2:])
+    return blocks.transpose(5, 0, 2, 1, 3, 4).reshape(array.shape[3], -1)
+
+
+class PytensorModel(Model):
     T = pt
+    native = staticmethod(windowed)
 
-    def features(self, params: Symbols, torso: str, obs: Any) -> Any:
+    def features(self, weights: Symbols, torso: str, obs: Any) -> Any:
         """Convolutions as products of windows and weights: PyTensor has no strided convolution of batches."""
-        network, dtype = self.network, next(iter(params.values())).dtype
+        network, dtype = self.network, next(iter(weights.values())).dtype
         if not network.convolutions:
             return obs.astype(dtype)
         channels = network.observation_shape[0]
@@ -95,35 +109,19 @@ class PytensorMaths(Maths):
             windows = windows_of(x, kernel // block, stride // block, rows, columns)
             name = "{}.conv{}".format(torso, index)
             # Weights are [out, in] here: Numba copies what is transposed, and so it is never the windows.
-            y = self.activate(pt.dot(windows, params[name + ".w"].T) + params[name + ".b"])
+            y = activate(self, pt.dot(windows, weights[name + ".w"].T) + weights[name + ".b"])
             x, channels = y.reshape((-1, rows, columns, filters)), filters
         return x.reshape((-1, rows * columns * channels))
-
-    def native(self, name: str, positions: np.ndarray) -> np.ndarray:
-        """Convolutions multiply what `windows_of` makes; dense layers after them take channels last."""
-        shape, network = positions.shape, self.network
-        if len(shape) == 4:
-            _, kernel, stride = network.convolutions[int(name.split(".conv")[1].split(".")[0])]
-            block = math.gcd(kernel, stride)
-            count = kernel // block
-            blocks = positions.reshape(count, block, count, block, *shape[2:])
-            return blocks.transpose(5, 0, 2, 1, 3, 4).reshape(shape[3], -1)
-        if len(shape) == 2 and name.rpartition(".")[0] in after_convolutions(network):
-            image = convolution_outputs(network)[-1]
-            return positions.reshape(*image, -1).transpose(1, 2, 0, 3).reshape(shape)
-        return positions
 
     def observation(self) -> Any:
         network = self.network
         return pt.tensor(dtype=network.observation_dtype, shape=(None, *network.observation_shape))
 
-    def split_noise(self, noise: Optional[Any]) -> Symbols:
-        vectors = super().split_noise(noise)
-        for name in [layer + ".in" for layer in after_convolutions(self.network)]:
-            if name in vectors:
-                image = vectors[name].reshape(convolution_outputs(self.network)[-1])
-                vectors[name] = image.dimshuffle(1, 2, 0).flatten()
-        return vectors
+    def noise_rows(self, name: str, vector: Any) -> Any:
+        layer, _, end = name.rpartition(".")
+        if end != "in" or layer not in after_convolutions(self.network):
+            return vector
+        return vector.reshape(convolution_outputs(self.network)[-1]).dimshuffle(1, 2, 0).flatten()
 
     def softmax(self, x: Any) -> Any:
         return softmax(x, -1)
@@ -135,7 +133,7 @@ class PytensorMaths(Maths):
         return disconnected_grad(x)
 
 
-class NumbaMaths(PytensorMaths):
+class NumbaModel(PytensorModel):
     def squares(self, vector: Any) -> Any:
         # An update takes 88 µs this way and 111 the other, for Numba copies what BLAS multiplies; C 180, 163.
         return pt.sqr(vector).sum()

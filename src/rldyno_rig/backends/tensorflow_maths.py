@@ -1,76 +1,106 @@
-"""What learners in TensorFlow compute: network and losses, as functions of tensors."""
+"""What the learner in TensorFlow computes: network, losses, clipping and optimisers on tensors."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Tuple
+from typing import Any, Callable, Dict, List, Tuple, cast
 
+import numpy as np
 import tensorflow as tf
 
-from rldyno_rig.batches import A2cBatch, ClassifierBatch, DqnBatch, PpoBatch, RainbowBatch
+from rldyno_rig.layout import Layout, after_convolutions, channels_last, torso_layers
 from rldyno_rig.reference.losses import support
-from rldyno_rig.spec import Network, Spec, convolution_outputs, noise_shapes
+from rldyno_rig.spec import Spec, convolution_outputs, noise_shapes
 
 Tensors = Dict[str, Any]
+Batch = Tuple[Any, ...]
+Loss = Tuple[Any, ...]  # the loss, and the priorities where the algorithm has them
+LossOf = Callable[[Tensors], Loss]
 
 
-def forward(network: Network, weights: Tensors, obs: Any, noise: Any) -> Tensors:
-    """Raw head outputs."""
-    dtype = next(iter(weights.values())).dtype
-    vectors = split_noise(network, noise)
+class Model:
+    """What the functions below need to know of a spec, worked out once.
+
+    Numbers are kept as tensors: a Python number or list is converted anew by every eager operation.
+    """
+
+    def __init__(self, spec: Spec, dtype: str) -> None:
+        network = spec.network
+        self.spec, self.network, self.dtype = spec, network, np.dtype(dtype)
+        self.hyper = cast(Any, spec.hyper)
+        self.layout = Layout(network, channels_last)
+        self.loss, self.step = LOSSES[spec.algorithm], OPTIMISERS[spec.optimiser]
+        self.activate = {"relu": tf.nn.relu, "tanh": tf.tanh}[network.activation]
+        self.torsos = tuple((torso, *torso_layers(network, torso)) for torso in network.torsos)
+        self.noise_names = tuple(noise_shapes(network))
+        self.noise_sizes = [size for (size,) in noise_shapes(network).values()]
+        self.after_image = {layer + ".in" for layer in after_convolutions(network)}
+        betas = (self.hyper.adam_beta1, self.hyper.adam_beta2) if spec.optimiser == "adam" else (0.0, 0.0)
+        self.zero, self.beta1, self.beta2 = (tf.constant(value, dtype) for value in (0.0, *betas))
+        self.sizes = tf.constant(self.layout.sizes)
+        self.shapes = [tf.constant(shape) for shape in self.layout.shapes.values()]
+        self.vector = tf.constant([-1])
+
+
+def named(model: Model, flat: Any) -> Tensors:
+    """The weights as parts of the flat vector."""
+    parts: List[Any] = tf.split(flat, model.sizes, num=len(model.shapes))
+    shaped = [tf.reshape(part, shape) for part, shape in zip(parts, model.shapes)]
+    return dict(zip(model.layout.shapes, shaped))
+
+
+def forward(model: Model, weights: Tensors, obs: Any, noise: Any = None) -> Tensors:
+    """Raw outputs of the heads."""
+    network = model.network
+    vectors = split_noise(model, noise)
     if network.convolutions:
         # On a CPU TensorFlow convolves NHWC alone; bytes are the cheapest to move.
         obs = tf.transpose(obs, (0, 2, 3, 1))
-    obs = tf.cast(obs, dtype)
+    obs = tf.cast(obs, model.dtype)
     if network.observation_dtype == "uint8":
         obs = obs / 255
-    activate = tf.nn.relu if network.activation == "relu" else tf.tanh
     features = {}
-    for torso in network.torsos:
+    for torso, convolutions, denses in model.torsos:
         x = obs
-        for index, (_, _, stride) in enumerate(network.convolutions):
-            name = "{}.conv{}".format(torso, index)
-            x = tf.nn.conv2d(x, weights[name + ".w"], stride, "VALID")
-            x = activate(tf.nn.bias_add(x, weights[name + ".b"]))
-        if network.convolutions:
+        for name, stride in convolutions:
+            x = convolve(model, name, weights, x, stride)
+        if convolutions:
             x = tf.reshape(x, (x.shape[0], -1))
-        for index in range(len(network.hidden)):
-            x = activate(dense("{}.dense{}".format(torso, index), weights, x, vectors))
+        for name in denses:
+            x = model.activate(dense(model, name, weights, x, vectors))
         features[torso] = x
-    return {name: dense(name, weights, features[torso], vectors) for name, torso, _ in network.heads}
+    return {name: dense(model, name, weights, features[torso], vectors) for name, torso, _ in network.heads}
 
 
-def dense(name: str, weights: Tensors, x: Any, vectors: Tensors) -> Any:
+def convolve(model: Model, name: str, weights: Tensors, x: Any, stride: int) -> Any:
+    y = tf.nn.conv2d(x, weights[name + ".w"], stride, "VALID")
+    return model.activate(tf.nn.bias_add(y, weights[name + ".b"]))
+
+
+def dense(model: Model, name: str, weights: Tensors, x: Any, vectors: Tensors) -> Any:
     """y = x·W + b; noisy: W + σ_W ∘ (ε_in ⊗ ε_out), b + σ_b ∘ ε_out."""
     w, b = weights[name + ".w"], weights[name + ".b"]
     if vectors:
-        into, out = vectors[name + ".in"], vectors[name + ".out"]
-        w = w + weights[name + ".w_sigma"] * (into[:, None] * out)
-        b = b + weights[name + ".b_sigma"] * out
+        e_in, e_out = vectors[name + ".in"], vectors[name + ".out"]
+        w = w + weights[name + ".w_sigma"] * (e_in[:, None] * e_out)
+        b = b + weights[name + ".b_sigma"] * e_out
     return tf.nn.bias_add(tf.matmul(x, w), b)
 
 
-def split_noise(network: Network, noise: Any) -> Tensors:
+def split_noise(model: Model, noise: Any) -> Tensors:
+    """One flat vector → the named noise vectors of each layer; none of a network without noise."""
     if noise is None:
         return {}
-    shapes = noise_shapes(network)
-    vectors = dict(zip(shapes, tf.split(noise, [size for (size,) in shapes.values()])))
-    for name in vectors:
-        if name.endswith(".in") and follows_convolution(network, name[:-2] + "w"):
-            image = tf.reshape(vectors[name], convolution_outputs(network)[-1])
-            vectors[name] = tf.reshape(tf.transpose(image, (1, 2, 0)), (-1,))
+    vectors = dict(zip(model.noise_names, tf.split(noise, model.noise_sizes)))
+    for name in model.after_image:
+        image = tf.reshape(vectors[name], convolution_outputs(model.network)[-1])
+        vectors[name] = tf.reshape(tf.transpose(image, (1, 2, 0)), (-1,))
     return vectors
 
 
-def follows_convolution(network: Network, name: str) -> bool:
-    """Whether this is a matrix whose rows are the flattened features of the last convolution."""
-    layer, _, kind = name.rpartition(".")
-    if not network.convolutions or kind not in ("w", "w_sigma"):
-        return False
-    return layer.endswith(".dense0") or (not network.hidden and ".conv" not in layer)
-
-
-def q_values(network: Network, outputs: Tensors) -> Any:
+def q_values(model: Model, weights: Tensors, obs: Any, noise: Any = None) -> Any:
     """[batch, actions] or, distributional, logits [batch, actions, atoms]. Dueling: Q = V + A − mean A."""
+    network = model.network
+    outputs = forward(model, weights, obs, noise)
 
     def shaped(x: Any, actions: int) -> Any:
         return tf.reshape(x, (-1, actions, network.atoms)) if network.atoms > 1 else x
@@ -81,94 +111,180 @@ def q_values(network: Network, outputs: Tensors) -> Any:
     return shaped(outputs["value"], 1) + advantage - tf.reduce_mean(advantage, 1, keepdims=True)
 
 
-def pick(values: Any, action: Any) -> Any:
-    """values[row, action of the row]. A product with one-hot rows: the gradient of a gather is a scatter."""
-    hot = tf.one_hot(action, values.shape[1], dtype=values.dtype)
-    return tf.reduce_sum(values * (hot if len(values.shape) == 2 else hot[:, :, None]), 1)
+def expected(model: Model, logits: Any) -> Any:
+    """Σ z · softmax(logits): [batch, actions]."""
+    return tf.reduce_sum(tf.nn.softmax(logits) * tf.constant(support(model.spec), model.dtype), 2)
 
 
-def dqn_goal(spec: Spec, weights: Tensors, target: Tensors, batch: DqnBatch) -> Any:
-    network = spec.network
-    q_next = q_values(network, forward(network, target, batch.next_obs, None))
-    if spec.hyper.double:
-        chooser = q_values(network, forward(network, weights, batch.next_obs, None))
-        return batch.reward + batch.discount * pick(q_next, tf.argmax(chooser, 1))
-    return batch.reward + batch.discount * tf.reduce_max(q_next, 1)
+def policy_and_value(model: Model, weights: Tensors, obs: Any) -> Tuple[Any, Any, Any]:
+    """(log-probability of every action, state value, logits)."""
+    outputs = forward(model, weights, obs)
+    return tf.nn.log_softmax(outputs["policy"]), tf.squeeze(outputs["value"], 1), outputs["policy"]
 
 
-def dqn_loss(spec: Spec, weights: Tensors, batch: DqnBatch, goal: Any) -> Tuple[Any, ...]:
-    delta = spec.hyper.huber_delta
-    q = q_values(spec.network, forward(spec.network, weights, batch.obs, None))
-    difference = pick(q, batch.action) - goal
-    small = tf.clip_by_value(difference, -delta, delta)
-    return (tf.reduce_mean(small * (difference - 0.5 * small)),)
+def choose(model: Model, weights: Tensors, obs: Any, noise: Any = None) -> Batch:
+    """What `act` returns: the greedy action, or a sampled one with its log-probability and the value."""
+    if model.network.head == "q":
+        q = q_values(model, weights, obs, noise)
+        return (tf.argmax(expected(model, q) if model.network.atoms > 1 else q, 1),)
+    log_p, value, logits = policy_and_value(model, weights, obs)
+    action = tf.argmax(logits + noise, 1)
+    return action, pick(log_p, action), value
 
 
-def rainbow_goal(spec: Spec, weights: Tensors, target: Tensors, batch: RainbowBatch) -> Any:
-    network, hyper = spec.network, spec.hyper
-    _, on_next, on_target = tf.unstack(batch.noise)
-    z = tf.constant(support(spec), batch.reward.dtype)
-    logits = q_values(network, forward(network, weights, batch.next_obs, on_next))
-    best = tf.argmax(tf.reduce_sum(tf.nn.softmax(logits) * z, 2), 1)
+# Each loss first works out what it holds fixed, outside of the tape, and returns the loss as a function of
+# the weights alone.
+
+
+def dqn_loss(model: Model, weights: Tensors, target: Tensors, batch: Batch) -> LossOf:
+    obs, action, reward, discount, next_obs = batch
+    q_next = q_values(model, target, next_obs)
+    if model.hyper.double:
+        best = pick(q_next, tf.argmax(q_values(model, weights, next_obs), 1))
+    else:
+        best = tf.reduce_max(q_next, 1)
+    goal = reward + discount * best
+    delta = model.hyper.huber_delta
+
+    def loss(online: Tensors) -> Loss:
+        difference = pick(q_values(model, online, obs), action) - goal
+        small = tf.clip_by_value(difference, -delta, delta)
+        return (tf.reduce_mean(small * (difference - 0.5 * small)),)
+
+    return loss
+
+
+def rainbow_loss(model: Model, weights: Tensors, target: Tensors, batch: Batch) -> LossOf:
+    obs, action, reward, discount, next_obs, weight, noise = batch
+    on_obs, on_next, on_target = tf.unstack(noise)
+    best = tf.argmax(expected(model, q_values(model, weights, next_obs, on_next)), 1)
     # Pick, then normalise: softmax of one action's atoms instead of all.
-    p = tf.nn.softmax(pick(q_values(network, forward(network, target, batch.next_obs, on_target)), best))
-    spacing = (hyper.v_max - hyper.v_min) / (hyper.atoms - 1)
-    moved = tf.clip_by_value(batch.reward[:, None] + batch.discount[:, None] * z, hyper.v_min, hyper.v_max)
-    position = (moved - hyper.v_min) / spacing
-    index = tf.range(hyper.atoms, dtype=z.dtype)
+    p_next = tf.nn.softmax(pick(q_values(model, target, next_obs, on_target), best))
+    goal = project(model, reward, discount, p_next)
+
+    def loss(online: Tensors) -> Loss:
+        logits = pick(q_values(model, online, obs, on_obs), action)
+        cross_entropy = tf.nn.softmax_cross_entropy_with_logits(goal, logits)
+        return tf.reduce_mean(weight * cross_entropy), cross_entropy
+
+    return loss
+
+
+def project(model: Model, reward: Any, discount: Any, p: Any) -> Any:
+    """Distribution p, moved to reward + discount · z, back on the support (Bellemare et al. 2017)."""
+    low, high = model.hyper.v_min, model.hyper.v_max
+    z = tf.constant(support(model.spec), model.dtype)
+    moved = tf.clip_by_value(reward[:, None] + discount[:, None] * z, low, high)
+    position = (moved - low) / ((high - low) / (model.hyper.atoms - 1))
+    index = tf.range(model.hyper.atoms, dtype=z.dtype)
     nearness = tf.nn.relu(1 - tf.abs(position[:, None, :] - index[:, None]))
     return tf.linalg.matvec(nearness, p)
 
 
-def rainbow_loss(spec: Spec, weights: Tensors, batch: RainbowBatch, goal: Any) -> Tuple[Any, ...]:
-    on_obs = tf.unstack(batch.noise)[0]
-    logits = pick(q_values(spec.network, forward(spec.network, weights, batch.obs, on_obs)), batch.action)
-    cross_entropy = tf.nn.softmax_cross_entropy_with_logits(goal, logits)
-    return tf.reduce_mean(batch.weight * cross_entropy), cross_entropy
+def a2c_loss(model: Model, weights: Tensors, target: Tensors, batch: Batch) -> LossOf:
+    obs, action, advantage, ret = batch
+
+    def loss(online: Tensors) -> Loss:
+        log_p, value, _ = policy_and_value(model, online, obs)
+        policy_loss = -tf.reduce_mean(advantage * pick(log_p, action))
+        return (actor_critic_loss(model, policy_loss, tf.reduce_mean(tf.square(value - ret)), log_p),)
+
+    return loss
 
 
-def no_goal(spec: Spec, weights: Tensors, target: Tensors, batch: tuple) -> None:
-    return None
+def ppo_loss(model: Model, weights: Tensors, target: Tensors, batch: Batch) -> LossOf:
+    obs, action, old_log_prob, advantage, ret, old_value = batch
+    reach = model.hyper.clip_range
+
+    def loss(online: Tensors) -> Loss:
+        log_p, value, _ = policy_and_value(model, online, obs)
+        ratio = tf.exp(pick(log_p, action) - old_log_prob)
+        clipped = tf.clip_by_value(ratio, 1 - reach, 1 + reach)
+        policy_loss = -tf.reduce_mean(tf.minimum(ratio * advantage, clipped * advantage))
+        squares = tf.square(value - ret)
+        if model.hyper.value_clip:
+            kept = old_value + tf.clip_by_value(value - old_value, -reach, reach)
+            squares = tf.maximum(squares, tf.square(kept - ret))
+        return (actor_critic_loss(model, policy_loss, tf.reduce_mean(squares), log_p),)
+
+    return loss
 
 
-def a2c_loss(spec: Spec, weights: Tensors, batch: A2cBatch, goal: None) -> Tuple[Any, ...]:
-    outputs = forward(spec.network, weights, batch.obs, None)
-    log_p = tf.nn.log_softmax(outputs["policy"])
-    policy = -tf.reduce_mean(batch.advantage * pick(log_p, batch.action))
-    squares = tf.square(tf.squeeze(outputs["value"], 1) - batch.ret)
-    return (policy + value_and_entropy(spec, squares, log_p),)
+def classifier_loss(model: Model, weights: Tensors, target: Tensors, batch: Batch) -> LossOf:
+    obs, label = batch
+
+    def loss(online: Tensors) -> Loss:
+        logits = q_values(model, online, obs)
+        return (tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(label, logits)),)
+
+    return loss
 
 
-def ppo_loss(spec: Spec, weights: Tensors, batch: PpoBatch, goal: None) -> Tuple[Any, ...]:
-    hyper, near = spec.hyper, spec.hyper.clip_range
-    outputs = forward(spec.network, weights, batch.obs, None)
-    log_p = tf.nn.log_softmax(outputs["policy"])
-    ratio = tf.exp(pick(log_p, batch.action) - batch.log_prob)
-    clipped = tf.clip_by_value(ratio, 1 - near, 1 + near)
-    policy = -tf.reduce_mean(tf.minimum(ratio * batch.advantage, clipped * batch.advantage))
-    value = tf.squeeze(outputs["value"], 1)
-    squares = tf.square(value - batch.ret)
-    if hyper.value_clip:
-        kept = batch.value + tf.clip_by_value(value - batch.value, -near, near)
-        squares = tf.maximum(squares, tf.square(kept - batch.ret))
-    return (policy + value_and_entropy(spec, squares, log_p),)
-
-
-def classifier_loss(spec: Spec, weights: Tensors, batch: ClassifierBatch, goal: None) -> Tuple[Any, ...]:
-    logits = forward(spec.network, weights, batch.obs, None)["q"]
-    return (tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(batch.action, logits)),)
-
-
-def value_and_entropy(spec: Spec, squares: Any, log_p: Any) -> Any:
+def actor_critic_loss(model: Model, policy_loss: Any, value_loss: Any, log_p: Any) -> Any:
+    """Policy loss + c_v · value loss − c_e · mean H(π)."""
+    hyper = model.hyper
     entropy = -tf.reduce_mean(tf.reduce_sum(tf.exp(log_p) * log_p, 1))
-    return spec.hyper.value_coefficient * tf.reduce_mean(squares) - spec.hyper.entropy_coefficient * entropy
+    return policy_loss + (hyper.value_coefficient * value_loss - hyper.entropy_coefficient * entropy)
 
 
-GOALS: Dict = {"dqn": dqn_goal, "rainbow": rainbow_goal}
-LOSSES: Dict = {
+LOSSES: Dict[str, Callable[..., LossOf]] = {
     "dqn": dqn_loss,
     "rainbow": rainbow_loss,
     "a2c": a2c_loss,
     "ppo": ppo_loss,
     "classifier": classifier_loss,
 }
+
+
+def pick(x: Any, action: Any) -> Any:
+    """x[row, action[row]]. A product with one-hot rows: the gradient of a gather is a scatter."""
+    hot = tf.one_hot(action, x.shape[1], dtype=x.dtype)
+    return tf.reduce_sum(x * (hot if len(x.shape) == 2 else hot[:, :, None]), 1)
+
+
+def gradient(model: Model, weights: Tensors, target: Tensors, batch: Batch) -> Tuple[Loss, Any]:
+    """((loss, priorities where the algorithm has them), flat gradient)."""
+    loss_of = model.loss(model, weights, target, batch)
+    watched = list(weights.values())
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(watched)
+        report = loss_of(weights)
+    pieces = tape.gradient(report[0], watched)
+    return report, tf.concat([tf.reshape(piece, model.vector) for piece in pieces], 0)
+
+
+def clip(model: Model, gradient: Any) -> Any:
+    """g · min(1, c / (‖g‖ + clip_eps)); unchanged when c = 0."""
+    most = model.hyper.max_grad_norm
+    if not most:
+        return gradient
+    norm = tf.sqrt(2 * tf.nn.l2_loss(gradient))
+    return gradient * tf.minimum(tf.cast(1, gradient.dtype), most / (norm + model.hyper.clip_eps))
+
+
+def adam(model: Model, flat: Any, m: Any, v: Any, gradient: Any, step: Any, eps: Any) -> None:
+    """torch's Adam, step/root · m / (√v + ε/root), by TensorFlow's fused one.
+
+    That one adds ε to the uncorrected root; it gets ε·√(1−β₂ᵗ) as its ε, the corrected step as its rate,
+    and no powers of its own.
+    """
+    tf.raw_ops.ResourceApplyAdam(
+        var=flat.handle,
+        m=m.handle,
+        v=v.handle,
+        beta1_power=model.zero,
+        beta2_power=model.zero,
+        lr=step,
+        beta1=model.beta1,
+        beta2=model.beta2,
+        epsilon=eps,
+        grad=gradient,
+    )
+
+
+def sgd(model: Model, flat: Any, m: Any, v: Any, gradient: Any, step: Any, eps: Any) -> None:
+    """p ← p − step · g."""
+    tf.raw_ops.ResourceApplyGradientDescent(var=flat.handle, alpha=step, delta=gradient)
+
+
+OPTIMISERS: Dict[str, Callable[..., None]] = {"adam": adam, "sgd": sgd}

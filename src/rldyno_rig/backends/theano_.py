@@ -8,10 +8,10 @@ import os
 from pathlib import Path
 from typing import Any, Dict
 
-import numpy as np
-
+from rldyno_rig.backends import contract
 from rldyno_rig.backends.symbolic import INDEX_DTYPE, Learner
-from rldyno_rig.backends.symbolic_maths import Maths, Symbols
+from rldyno_rig.backends.symbolic_maths import Model, Symbols, activate
+from rldyno_rig.layout import filters_first
 from rldyno_rig.reference.losses import support
 from rldyno_rig.spec import Params, Spec
 
@@ -47,30 +47,27 @@ def facts() -> Dict[str, Any]:
     }
 
 
-def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> Learner:
+def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> contract.Learner:
     assert (mode, device) == ("graph", "cpu")
     # Intermediate arrays are kept from call to call (no garbage collection).
     compiling = theano.Mode("cvm_nogc", "fast_run")
-    return Learner(TheanoMaths(spec), theano, compiling, params, dtype)
+    return Learner(TheanoModel(spec), theano, compiling, params, dtype)
 
 
-class TheanoMaths(Maths):
+class TheanoModel(Model):
     T = T
+    native = staticmethod(filters_first)
 
-    def features(self, params: Symbols, torso: str, obs: Any) -> Any:
+    def features(self, weights: Symbols, torso: str, obs: Any) -> Any:
         network = self.network
-        x = obs.astype(next(iter(params.values())).dtype)
+        x = obs.astype(next(iter(weights.values())).dtype)
         if network.observation_dtype == "uint8":
             x = x / self.constant(255, x)
         for index, (_, _, stride) in enumerate(network.convolutions):
             name = "{}.conv{}".format(torso, index)
-            y = T.nnet.conv2d(x, params[name + ".w"], subsample=(stride, stride), filter_flip=False)
-            x = self.activate(y + params[name + ".b"].dimshuffle("x", 0, "x", "x"))
+            y = T.nnet.conv2d(x, weights[name + ".w"], subsample=(stride, stride), filter_flip=False)
+            x = activate(self, y + weights[name + ".b"].dimshuffle("x", 0, "x", "x"))
         return x.flatten(2)
-
-    def native(self, name: str, positions: np.ndarray) -> np.ndarray:
-        """Convolutions are OIHW."""
-        return positions.transpose(3, 2, 0, 1) if positions.ndim == 4 else positions
 
     def observation(self) -> Any:
         network = self.network

@@ -16,21 +16,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rldyno_rig.backends import contract
 from rldyno_rig.backends.cuda import Driver, HostMemory, Place, Stage
 from rldyno_rig.backends.torch_maths import (
     Batch,
     Model,
     adam_fused,
-    canonical,
     choose,
     clip,
     convolve_by_product,
     descend,
     forward,
+    gradient,
     named,
-    native,
     split_product,
-    taped_gradient,
     traced_choose,
     traced_descend,
     traced_gradient,
@@ -64,7 +63,7 @@ def facts() -> Dict[str, Any]:
     }
 
 
-def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> Learner:
+def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> contract.Learner:
     assert device == "cuda" or (device == "cpu" and mode != "cudagraph")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = dtype == "tf32"
     learners = {"eager": Learner, "compile": CompiledLearner, "cudagraph": CapturedLearner}
@@ -87,9 +86,9 @@ class Learner:
 
     def __init__(self, spec: Spec, params: Params, device: str, dtype: str) -> None:
         self.device, self.dtype = torch.device(device), dtype
-        self.model = Model(spec, self.device, dtype)
-        self.spec = spec
-        self.stages: Dict[tuple, Stage] = {}
+        self.spec, self.model = spec, Model(spec, self.device, dtype)
+        self.layout = self.model.layout
+        self.stages: Dict[Tuple[Any, ...], Stage] = {}
         self.places: Dict[int, Place] = {}
         self.flat = self._pack(params).to(self.device, copy=True)
         self.target = self.flat.clone()
@@ -128,7 +127,7 @@ class Learner:
         self._consumed(place)
         return handle
 
-    def read(self, handle: Tensor) -> Tuple[float, Optional[np.ndarray]]:
+    def read(self, handle: Tensor) -> contract.Reading:
         report = handle.cpu().numpy()
         return float(report[0]), report[1:] if len(report) > 1 else None
 
@@ -139,23 +138,23 @@ class Learner:
         if self.device.type == "cuda":
             torch.cuda.synchronize()
 
-    def state(self) -> Dict[str, Any]:
+    def state(self) -> contract.State:
         return {**{key: self._unpack(vector) for key, vector in self.vectors.items()}, "t": self.t}
 
-    def load(self, state: Dict[str, Any]) -> None:
+    def load(self, state: contract.State) -> None:
         for key, vector in self.vectors.items():
             vector.copy_(self._pack(state[key]))
         self.t = state["t"]
         self.steps.fill_(self.t)
 
-    def forward(self, obs: np.ndarray, noise: Optional[np.ndarray]) -> Dict[str, np.ndarray]:
+    def forward(self, obs: np.ndarray, noise: Optional[np.ndarray]) -> Params:
         placed = self.put(obs) if noise is None else self.put(obs, noise)
         self._await(placed[0])
         with torch.inference_mode():
             outputs = forward(self.model, self.weights, *placed)
         return dict(zip(outputs, to_host(tuple(outputs.values()))))
 
-    def grads(self, batch: tuple) -> Tuple[float, Params, Params]:
+    def grads(self, batch: contract.Host) -> Tuple[float, Params, Params]:
         placed = self.put(*batch)
         self._await(placed[0])
         report, gradient = self._gradient(placed)
@@ -214,19 +213,17 @@ class Learner:
         return report
 
     def _gradient(self, batch: Batch) -> Tuple[Tensor, Tensor]:
-        return taped_gradient(self.model, self.weights, self.target_weights, batch)
+        return gradient(self.model, self.weights, self.target_weights, batch)
 
     def _scalars(self, lr: float) -> np.ndarray:
         return np.array(step_scalars(self.spec, self.t, lr), self.dtype)
 
     def _pack(self, arrays: Params) -> Tensor:
-        """Canonical arrays → one flat vector in torch's layout."""
-        pieces = [native(arrays[name]).ravel() for name in self.model.shapes]
-        return torch.from_numpy(np.concatenate(pieces).astype(self.dtype, copy=False))
+        """Canonical arrays → one flat vector on the host."""
+        return torch.from_numpy(self.layout.pack(arrays).astype(self.dtype, copy=False))
 
     def _unpack(self, flat: Tensor) -> Params:
-        """Inverse of `_pack`; the arrays are the caller's own."""
-        return {name: canonical(w.numpy()).copy() for name, w in named(self.model, flat.cpu()).items()}
+        return self.layout.unpack(flat.cpu().numpy())
 
 
 class CompiledLearner(Learner):
@@ -318,7 +315,7 @@ class CapturedLearner(Learner):
             self.scalars_read.record()
 
 
-def compiled(function: Callable) -> Callable:
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     # A pool of compile workers would stay beside the measured process, and in its memory.
     torch._inductor.config.compile_threads = 1
     # Checking everything else that was traced through would take another 35 µs per update.

@@ -1,20 +1,19 @@
-"""What learners in PyTorch compute: network, losses, gradients and Adam.
+"""What the learners in PyTorch compute: network, losses, gradients and Adam.
 
 Each function runs as it stands, under the autograd tape, traced by `torch.compile` or captured as a graph.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
-import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F  # noqa: N812 (its community writes it so)
 from torch import Tensor
 
+from rldyno_rig.layout import Layout, filters_first, torso_layers
 from rldyno_rig.reference.losses import support
-from rldyno_rig.spec import Network, Spec, noise_shapes, parameter_shapes
+from rldyno_rig.spec import Spec, noise_shapes
 
 Weights = Dict[str, Tensor]
 Batch = Tuple[Tensor, ...]
@@ -26,29 +25,22 @@ class Model:
 
     def __init__(self, spec: Spec, device: torch.device, dtype: str) -> None:
         network = spec.network
-        self.network, self.hyper, self.optimiser = network, spec.hyper, spec.optimiser
-        shapes = parameter_shapes(network).items()
-        self.shapes = {name: native(np.empty(shape)).shape for name, shape in shapes}
-        self.sizes = [math.prod(shape) for shape in self.shapes.values()]
+        self.spec, self.network = spec, network
+        self.hyper: Any = spec.hyper
+        self.layout = Layout(network, filters_first)
+        self.shapes, self.sizes = self.layout.shapes, self.layout.sizes
         self.noise_names = tuple(noise_shapes(network))
         self.noise_sizes = [size for (size,) in noise_shapes(network).values()]
-        self.loss = LOSSES[spec.algorithm]
+        self.loss, self.step = LOSSES[spec.algorithm], OPTIMISERS[spec.optimiser]
         self.activate = {"relu": torch.relu, "tanh": torch.tanh}[network.activation]
         self.convolve = convolve
         self.product = torch.addmm
         self.dtype = getattr(torch, dtype)
-        self.torsos = tuple((torso, *layers(network, torso)) for torso in network.torsos)
+        self.torsos = tuple((torso, *torso_layers(network, torso)) for torso in network.torsos)
         self.heads = network.heads
-        if spec.algorithm == "rainbow":
+        if network.atoms > 1:
             self.z = torch.from_numpy(support(spec)).to(device, self.dtype)
             self.atom = torch.arange(network.atoms, device=device, dtype=self.dtype)
-
-
-def layers(network: Network, torso: str) -> Tuple[tuple, tuple]:
-    """((name, stride) of each convolution, name of each dense layer)."""
-    strides = (stride for _, _, stride in network.convolutions)
-    convolutions = tuple(("{}.conv{}".format(torso, i), stride) for i, stride in enumerate(strides))
-    return convolutions, tuple("{}.dense{}".format(torso, i) for i in range(len(network.hidden)))
 
 
 def named(model: Model, flat: Tensor) -> Weights:
@@ -59,7 +51,7 @@ def named(model: Model, flat: Tensor) -> Weights:
 
 def forward(model: Model, weights: Weights, obs: Tensor, noise: Optional[Tensor] = None) -> Weights:
     """Raw outputs of the heads."""
-    vectors = dict(zip(model.noise_names, noise.split(model.noise_sizes))) if model.noise_names else {}
+    vectors = split_noise(model, noise)
     inputs = obs.to(model.dtype)
     if model.network.observation_dtype == "uint8":
         inputs = inputs / 255
@@ -118,6 +110,11 @@ def split_product(b: Tensor, x: Tensor, w: Tensor) -> Tensor:
     return parts.sum(0) + b
 
 
+def split_noise(model: Model, noise: Any) -> Weights:
+    """One flat vector → the named noise vectors of each layer; none of a network without noise."""
+    return dict(zip(model.noise_names, noise.split(model.noise_sizes))) if model.noise_names else {}
+
+
 def q_values(model: Model, weights: Weights, obs: Tensor, noise: Optional[Tensor] = None) -> Tensor:
     """[batch, actions] or, distributional, logits [batch, actions, atoms]. Dueling: Q = V + A − mean A."""
     network = model.network
@@ -131,20 +128,29 @@ def q_values(model: Model, weights: Weights, obs: Tensor, noise: Optional[Tensor
     return q
 
 
+def expected(model: Model, logits: Tensor) -> Tensor:
+    """Σ z · softmax(logits): [batch, actions]."""
+    return logits.softmax(2) @ model.z
+
+
+def policy_and_value(model: Model, weights: Weights, obs: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+    """(log-probability of every action, state value, logits)."""
+    outputs = forward(model, weights, obs)
+    logits = outputs["policy"]
+    return logits.log_softmax(1), outputs["value"].squeeze(1), logits
+
+
 def choose(model: Model, weights: Weights, obs: Tensor, noise: Optional[Tensor]) -> Batch:
     """What `act` returns: the greedy action, or a sampled one with its log-probability and the value."""
     if model.network.head == "q":
         q = q_values(model, weights, obs, noise)
-        if model.network.atoms > 1:
-            q = q.softmax(2) @ model.z
-        return (q.argmax(1),)
-    outputs = forward(model, weights, obs)
-    logits = outputs["policy"]
+        return ((expected(model, q) if model.network.atoms > 1 else q).argmax(1),)
+    log_p, value, logits = policy_and_value(model, weights, obs)
     action = (logits + noise).argmax(1)
-    return action, pick(logits.log_softmax(1), action), outputs["value"].squeeze(1)
+    return action, pick(log_p, action), value
 
 
-def dqn(model: Model, weights: Weights, target: Weights, batch: Batch) -> Loss:
+def dqn_loss(model: Model, weights: Weights, target: Weights, batch: Batch) -> Loss:
     obs, action, reward, discount, next_obs = batch
     with torch.no_grad():
         q_next = q_values(model, target, next_obs)
@@ -157,11 +163,11 @@ def dqn(model: Model, weights: Weights, target: Weights, batch: Batch) -> Loss:
     return F.huber_loss(q, goal, delta=model.hyper.huber_delta), ()
 
 
-def rainbow(model: Model, weights: Weights, target: Weights, batch: Batch) -> Loss:
+def rainbow_loss(model: Model, weights: Weights, target: Weights, batch: Batch) -> Loss:
     obs, action, reward, discount, next_obs, weight, noise = batch
     on_obs, on_next, on_target = noise.unbind()
     with torch.no_grad():
-        best = (q_values(model, weights, next_obs, on_next).softmax(2) @ model.z).argmax(1)
+        best = expected(model, q_values(model, weights, next_obs, on_next)).argmax(1)
         p_next = pick(q_values(model, target, next_obs, on_target), best).softmax(1)
         goal = project(model, reward, discount, p_next)
     log_p = pick(q_values(model, weights, obs, on_obs), action).log_softmax(1)
@@ -178,16 +184,16 @@ def project(model: Model, reward: Tensor, discount: Tensor, p: Tensor) -> Tensor
     return (nearness @ p[:, :, None]).squeeze(2)
 
 
-def a2c(model: Model, weights: Weights, target: Weights, batch: Batch) -> Loss:
+def a2c_loss(model: Model, weights: Weights, target: Weights, batch: Batch) -> Loss:
     obs, action, advantage, ret = batch
-    log_p, value = policy_and_value(model, weights, obs)
+    log_p, value, _ = policy_and_value(model, weights, obs)
     policy_loss = -(advantage * pick(log_p, action)).mean()
-    return policy_loss + value_and_entropy(model, F.mse_loss(value, ret), log_p), ()
+    return actor_critic_loss(model, policy_loss, F.mse_loss(value, ret), log_p), ()
 
 
-def ppo(model: Model, weights: Weights, target: Weights, batch: Batch) -> Loss:
+def ppo_loss(model: Model, weights: Weights, target: Weights, batch: Batch) -> Loss:
     obs, action, old_log_prob, advantage, ret, old_value = batch
-    log_p, value = policy_and_value(model, weights, obs)
+    log_p, value, _ = policy_and_value(model, weights, obs)
     reach = model.hyper.clip_range
     ratio = (pick(log_p, action) - old_log_prob).exp()
     policy_loss = -torch.minimum(ratio * advantage, ratio.clamp(1 - reach, 1 + reach) * advantage).mean()
@@ -196,29 +202,29 @@ def ppo(model: Model, weights: Weights, target: Weights, batch: Batch) -> Loss:
         value_loss = torch.maximum((value - ret).square(), (kept - ret).square()).mean()
     else:
         value_loss = F.mse_loss(value, ret)
-    return policy_loss + value_and_entropy(model, value_loss, log_p), ()
+    return actor_critic_loss(model, policy_loss, value_loss, log_p), ()
 
 
-def classifier(model: Model, weights: Weights, target: Weights, batch: Batch) -> Loss:
+def classifier_loss(model: Model, weights: Weights, target: Weights, batch: Batch) -> Loss:
     obs, label = batch
     return F.cross_entropy(forward(model, weights, obs)["q"], label), ()
 
 
-LOSSES = {"dqn": dqn, "rainbow": rainbow, "a2c": a2c, "ppo": ppo, "classifier": classifier}
-
-
-def policy_and_value(model: Model, weights: Weights, obs: Tensor) -> Tuple[Tensor, Tensor]:
-    """(log-probability of every action, state value)."""
-    outputs = forward(model, weights, obs)
-    return outputs["policy"].log_softmax(1), outputs["value"].squeeze(1)
-
-
-def value_and_entropy(model: Model, value_loss: Tensor, log_p: Tensor) -> Tensor:
-    """c_v · value loss − c_e · mean H(π)."""
+def actor_critic_loss(model: Model, policy_loss: Tensor, value_loss: Tensor, log_p: Tensor) -> Tensor:
+    """Policy loss + c_v · value loss − c_e · mean H(π)."""
     loss = model.hyper.value_coefficient * value_loss
     if model.hyper.entropy_coefficient:
         loss = loss + model.hyper.entropy_coefficient * (log_p.exp() * log_p).sum(1).mean()
-    return loss
+    return policy_loss + loss
+
+
+LOSSES: Dict[str, Callable[..., Loss]] = {
+    "dqn": dqn_loss,
+    "rainbow": rainbow_loss,
+    "a2c": a2c_loss,
+    "ppo": ppo_loss,
+    "classifier": classifier_loss,
+}
 
 
 def pick(x: Tensor, action: Tensor) -> Tensor:
@@ -227,7 +233,7 @@ def pick(x: Tensor, action: Tensor) -> Tensor:
     return x.gather(1, index).squeeze(1)
 
 
-def taped_gradient(model: Model, weights: Weights, target: Weights, batch: Batch) -> Tuple[Tensor, Tensor]:
+def gradient(model: Model, weights: Weights, target: Weights, batch: Batch) -> Tuple[Tensor, Tensor]:
     """(report, flat gradient) by the autograd tape; torch.func would cost 300 µs more in eager mode."""
     loss, priorities = model.loss(model, weights, target, batch)
     pieces = torch.autograd.grad(loss, tuple(weights.values()))
@@ -258,15 +264,6 @@ def clip(model: Model, gradient: Tensor) -> Tensor:
     return gradient.mul_((most / (norm + model.hyper.clip_eps)).clamp(max=1))
 
 
-def descend(model: Model, flat: Tensor, m: Tensor, v: Tensor, gradient: Tensor, scalars: Tensor) -> None:
-    """Clip, then one step of the spec's optimiser, in place."""
-    clipped = clip(model, gradient)
-    if model.optimiser == "sgd":
-        flat.addcmul_(clipped, scalars[0], value=-1)
-    else:
-        adam(model, flat, m, v, clipped, scalars)
-
-
 def adam(model: Model, flat: Tensor, m: Tensor, v: Tensor, gradient: Tensor, scalars: Tensor) -> None:
     """reference.optimiser.adam in place, on scalars that a compiled or captured program can be handed."""
     hyper = model.hyper
@@ -290,6 +287,19 @@ def adam_fused(
     torch._fused_adam_([flat], [gradient], [m], [v], [], [steps], lr=lr, eps=hyper.adam_eps, **betas, **plain)
 
 
+def sgd(model: Model, flat: Tensor, m: Tensor, v: Tensor, gradient: Tensor, scalars: Tensor) -> None:
+    """p ← p − lr · g, in place; `scalars` begin with the learning rate."""
+    flat.addcmul_(gradient, scalars[0], value=-1)
+
+
+OPTIMISERS: Dict[str, Callable[..., None]] = {"adam": adam, "sgd": sgd}
+
+
+def descend(model: Model, flat: Tensor, m: Tensor, v: Tensor, gradient: Tensor, scalars: Tensor) -> None:
+    """Clip, then one step of the spec's optimiser, in place."""
+    model.step(model, flat, m, v, clip(model, gradient), scalars)
+
+
 def traced_choose(model: Model, flat: Tensor, obs: Tensor, noise: Optional[Tensor]) -> Batch:
     return choose(model, named(model, flat), obs, noise)
 
@@ -297,16 +307,6 @@ def traced_choose(model: Model, flat: Tensor, obs: Tensor, noise: Optional[Tenso
 def traced_descend(
     model: Model, flat: Tensor, target: Tensor, m: Tensor, v: Tensor, scalars: Tensor, batch: Batch
 ) -> Tensor:
-    told, gradient = traced_gradient(model, flat, target, batch)
+    reported, gradient = traced_gradient(model, flat, target, batch)
     descend(model, flat, m, v, gradient, scalars)
-    return told
-
-
-def native(array: np.ndarray) -> np.ndarray:
-    """Convolutions HWIO → OIHW; dense weights are [in, out] in both."""
-    return array.transpose(3, 2, 0, 1) if array.ndim == 4 else array
-
-
-def canonical(array: np.ndarray) -> np.ndarray:
-    """Inverse of `native`."""
-    return array.transpose(2, 3, 1, 0) if array.ndim == 4 else array
+    return reported

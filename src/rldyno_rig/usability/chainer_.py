@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Tuple
 
 import chainer
-import chainer.functions as F  # noqa: N812
+import chainer.functions as F  # noqa: N812 (its community writes it so)
 import numpy as np
 
 SAVED_BY = "chainer.serializers.save_npz and load_npz"
@@ -35,13 +35,13 @@ class Network(chainer.Chain):
 
     def __init__(self, learner: Any) -> None:
         super().__init__()
-        self.dtype = learner.dtype
+        self.dtype = learner.model.dtype
         with self.init_scope():
-            self.online = learner.online
+            self.weights = learner.weights
 
     def forward(self, obs: Any) -> Tuple[Any, ...]:
         x = F.cast(obs, self.dtype)
-        return self.online.forward(x / 255 if obs.dtype == np.uint8 else x)
+        return self.weights.forward(x / 255 if obs.dtype == np.uint8 else x)
 
 
 def onnx(learner: Any, obs: np.ndarray, directory: Path) -> None:

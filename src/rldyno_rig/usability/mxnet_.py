@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Tuple
 import mxnet as mx
 import numpy as np
 
-from rldyno_rig.backends.mxnet_ import Maths
+from rldyno_rig.backends.mxnet_maths import Model, run_forward
 
 SAVED_BY = "mx.nd.save and mx.nd.load"
 
@@ -24,10 +24,10 @@ def load(path: Path, like: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
 def written(learner: Any, directory: Path) -> str:
     """The network as `network-symbol.json` and `network-0000.params`; the beginning of their names."""
     weights = learner.weights
-    maths = Maths(mx.sym, learner.spec, learner.state()["params"], weights.array.dtype.__name__)
-    graph = mx.sym.Group(maths.heads(mx.sym.var("obs"), *[mx.sym.var(name) for name in weights.shapes]))
+    model = Model(mx.sym, learner.spec, learner.model.dtype)
+    graph = mx.sym.Group(run_forward(model, mx.sym.var("obs"), *[mx.sym.var(name) for name in weights]))
     prefix = str(directory / "network")
-    mx.model.save_checkpoint(prefix, 0, graph, dict(zip(weights.shapes, weights.views)), {})
+    mx.model.save_checkpoint(prefix, 0, graph, dict(weights), {})
     return prefix
 
 

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Tuple
 import numpy as np
 import tensorflow as tf
 
-from rldyno_rig.backends.tensorflow_ import _network
+from rldyno_rig.backends.tensorflow_maths import forward
 
 SAVED_BY = "tf.train.Checkpoint of variables"
 
@@ -29,11 +29,11 @@ class Network(tf.Module):
     def __init__(self, learner: Any, obs: np.ndarray) -> None:
         super().__init__()
         self.kept = {name: tf.Variable(array) for name, array in learner.weights.items()}
-        network = learner.spec.network
+        model = learner.model
 
         @tf.function(input_signature=[tf.TensorSpec(obs.shape, obs.dtype, "obs")], autograph=False)
         def serve(obs: Any) -> Dict[str, Any]:
-            outputs = _network(network, self.kept, obs, None)
+            outputs = forward(model, self.kept, obs)
             return {"head{}".format(index): output for index, output in enumerate(outputs.values())}
 
         self.serve = serve
