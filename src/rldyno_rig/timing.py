@@ -26,14 +26,14 @@ import numpy as np
 
 from rldyno_rig import identity, synthetic
 from rldyno_rig.algorithms import LEARNERS, synthetic_batch
-from rldyno_rig.loading import backend_name, load_backend
+from rldyno_rig.job_files import TIMING_FILE, TimingJob, read_json
+from rldyno_rig.loading import load_backend
 from rldyno_rig.parts.streams import streams
 from rldyno_rig.spec import STORED, draw_params
 
 Arrays = Tuple[Any, ...]
 Fetch = Callable[[], Arrays]
 
-JOB_FILE = "time.json"
 VARIED = 8
 """Different batches, so that a processor's cache does not make calls look fast."""
 CHUNK_NS = 20_000_000
@@ -43,8 +43,8 @@ WARM_UP_CALLS = 4
 
 
 def serve(directory: Path, started_ns: int) -> int:
-    """Reads time.json: framework, mode, device, dtype, algorithm, hyper, observation, actions, rows."""
-    job = json.loads((directory / JOB_FILE).read_text(encoding="utf-8"))
+    """Reads time.json, a `TimingJob`; serves requests until its input ends."""
+    job = TimingJob.from_json(read_json(directory / TIMING_FILE))
     # What frameworks print must not mix with the answers.
     answers, sys.stdout = sys.stdout, sys.stderr
 
@@ -64,26 +64,25 @@ def serve(directory: Path, started_ns: int) -> int:
 
 
 class Bench:
-    def __init__(self, job: Dict[str, Any], started_ns: int) -> None:
+    def __init__(self, job: TimingJob, started_ns: int) -> None:
         self.job = job
         self.startup_ns: Dict[str, int] = {}
         self._last = started_ns
-        self.backend = load_backend(backend_name(job))
+        self.backend = load_backend(job.backend)
         self._mark("import")
-        algorithm = LEARNERS[job["algorithm"]]
-        self.values = algorithm.hyper_from_json(job["hyper"])
-        observation = tuple(job["observation"])
-        self.spec = algorithm.spec(self.values, observation, job["observation_dtype"], job["actions"])
+        algorithm = LEARNERS[job.algorithm]
+        self.values = algorithm.hyper_from_json(job.hyper)
+        self.spec = algorithm.spec(self.values, job.observation, job.observation_dtype, job.actions)
         params = draw_params(self.spec, streams(0).weights)
-        self.learner: Any = self.backend.make(self.spec, params, job["mode"], job["device"], job["dtype"])
+        self.learner: Any = self.backend.make(self.spec, params, job.mode, job.device, job.dtype)
         self._mark("build")
         self.rng = np.random.default_rng(0)
         self.fed: Dict[Tuple[str, int, str], List[Arrays]] = {}
 
     def warm_up(self) -> None:
         """First calls of everything that may be measured, on throw-away data."""
-        for measure, rows_of in (("act", "act_rows"), ("update", "update_rows")):
-            for rows in self.job[rows_of]:
+        for measure, sizes in (("act", self.job.act_rows), ("update", self.job.update_rows)):
+            for rows in sizes:
                 self._clock(measure, rows, "pageable", WARM_UP_CALLS)
         self._mark("first_call")
 
@@ -136,14 +135,14 @@ class Bench:
         if key not in self.fed:
             if data == "pinned" and not hasattr(self.learner, "host"):
                 raise ValueError("this contestant has no page-locked memory to be fed from")
-            if data != "pageable" and self.job["device"] == "cpu":
+            if data != "pageable" and self.job.device == "cpu":
                 raise ValueError("no device memory: on a CPU nothing is copied to a device")
             made = [self._synthetic(measure, rows) for _ in range(VARIED)]
             self.fed[key] = [self.learner.host(*batch) for batch in made] if data == "pinned" else made
         return self.fed[key]
 
     def _synthetic(self, measure: str, rows: int) -> Arrays:
-        dtype = STORED[self.job["dtype"]]
+        dtype = STORED[self.job.dtype]
         if measure == "act":
             return synthetic.acting(self.spec, self.rng, dtype, rows)
         batch: Arrays = synthetic_batch(self.spec, self.rng, dtype, self.backend.INDEX_DTYPE, rows)

@@ -1,4 +1,4 @@
-"""The prove job: what stops it, what does not, and when a framework is asked for its versions."""
+"""The prove job: what stops it, what does not, and when a framework reports its versions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from rldyno_rig import identity
 from rldyno_rig.backends import numpy_
+from rldyno_rig.job_files import PROOF_FILE, ProofJob
 from rldyno_rig.proof import job
 from rldyno_rig.spec import Params, Spec
 
@@ -25,7 +26,7 @@ def backend(broken: str) -> Any:
     return SimpleNamespace(make=make, INDEX_DTYPE="int64")
 
 
-JOB = {"mode": "eager", "device": "cuda", "dtypes": ["float64", "float32", "tf32"]}
+JOB = ProofJob("numpy_", "eager", "cuda", ("float64", "float32", "tf32"), (("classifier", "mlp"),))
 
 
 def test_what_is_not_judged_cannot_fail_a_proof() -> None:
@@ -43,7 +44,7 @@ def test_what_is_judged_does() -> None:
     assert {rung["dtype"] for rung in proof["rungs"]} == {"float64"}
 
 
-def test_versions_are_asked_for_after_the_device_was_used(tmp_path: Path, monkeypatch: Any) -> None:
+def test_versions_are_read_after_the_device_was_used(tmp_path: Path, monkeypatch: Any) -> None:
     used: list[str] = []
     right = numpy_.make
 
@@ -56,14 +57,8 @@ def test_versions_are_asked_for_after_the_device_was_used(tmp_path: Path, monkey
 
     monkeypatch.setattr(numpy_, "make", make)
     monkeypatch.setattr(numpy_, "facts", facts)
-    asked = {
-        "framework": "numpy",
-        "mode": "eager",
-        "device": "cpu",
-        "dtypes": ["float64"],
-        "subjects": [["dqn", "mlp"]],
-    }
-    job.write_json(tmp_path / job.JOB_FILE, asked)
+    requested = ProofJob("numpy_", "eager", "cpu", ("float64",), (("dqn", "mlp"),))
+    job.write_json(tmp_path / PROOF_FILE, requested.to_json())
     job.prove(tmp_path)
     assert '"cuda": "13.0"' in (tmp_path / job.PROOFS_FILE).read_text()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import json
 from typing import Any
 
 import pytest
@@ -10,24 +12,25 @@ import pytest
 from rldyno_rig import hyper, timing
 from rldyno_rig.algorithms.classifier import Classifier
 from rldyno_rig.backends import numpy_
+from rldyno_rig.job_files import ProofJob, TimingJob
 
-JOB = {
-    "framework": "numpy",
-    "mode": "eager",
-    "device": "cpu",
-    "dtype": "float32",
-    "algorithm": "classifier",
-    "hyper": hyper.to_json(Classifier(hidden=(8,))),
-    "observation": [4],
-    "observation_dtype": "float32",
-    "actions": 3,
-    "act_rows": [2],
-    "update_rows": [5],
-}
+JOB = TimingJob(
+    backend="numpy_",
+    mode="eager",
+    device="cpu",
+    dtype="float32",
+    algorithm="classifier",
+    hyper=hyper.to_json(Classifier(hidden=(8,))),
+    observation=(4,),
+    observation_dtype="float32",
+    actions=3,
+    act_rows=(2,),
+    update_rows=(5,),
+)
 
 
-class Told:
-    """A learner on a device that only notes what it is asked, and in which order."""
+class Noting:
+    """A learner on a device that only notes its calls, in their order."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -51,15 +54,22 @@ class Told:
         self.log.append("drain")
 
 
+def test_job_files_survive_json() -> None:
+    proof = ProofJob("numpy_", "eager", "cpu", ("float64",), (("dqn", "mlp"),))
+    for job in (JOB, proof):
+        text = json.dumps(job.to_json())
+        assert json.dumps(type(job).from_json(json.loads(text)).to_json()) == text
+
+
 @pytest.fixture
 def bench() -> timing.Bench:
-    made = timing.Bench({**JOB, "device": "cpu"}, 0)
-    made.job = {**JOB, "device": "cuda"}
-    made.learner = Told()
+    made = timing.Bench(JOB, 0)
+    made.job = dataclasses.replace(JOB, device="cuda")
+    made.learner = Noting()
     return made
 
 
-def test_ordinary_memory_is_put_and_used_in_turn(bench: timing.Bench) -> None:
+def test_ordinary_memory_is_put_and_used_one_by_one(bench: timing.Bench) -> None:
     bench._clock("act", 2, "pageable", 3)
     assert bench.learner.log == ["drain", "put 0", "act 0", "put 1", "act 1", "put 2", "act 2"]
 

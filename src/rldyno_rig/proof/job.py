@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import platform
 import traceback
 from pathlib import Path
@@ -15,12 +14,12 @@ from rldyno_rig import identity
 from rldyno_rig.algorithms import LEARNERS
 from rldyno_rig.backends.contract import Backend
 from rldyno_rig.hyper import CNN
-from rldyno_rig.loading import backend_name, load_backend
+from rldyno_rig.job_files import PROOF_FILE, ProofJob, read_json
+from rldyno_rig.loading import load_backend
 from rldyno_rig.proof.ladder import GATE, climb, summary
 from rldyno_rig.spec import Params, Spec
 from rldyno_rig.training import write_json
 
-JOB_FILE = "job.json"
 PROOFS_FILE = "proofs.json"
 # Small enough to prove in seconds, and no two axes of the same length, so that a swapped one shows.
 MLP_OBSERVATION: Tuple[int, ...] = (5,)
@@ -34,16 +33,16 @@ ROWS = 32
 
 
 def prove(directory: Path) -> int:
-    """Reads job.json: framework, mode, device, dtypes, subjects (algorithm, network); writes proofs.json."""
-    job = json.loads((directory / JOB_FILE).read_text(encoding="utf-8"))
-    backend = load_backend(backend_name(job))
+    """Reads job.json, a `ProofJob`; writes proofs.json."""
+    job = ProofJob.from_json(read_json(directory / PROOF_FILE))
+    backend = load_backend(job.backend)
     report: Dict[str, Any] = {
         "python": platform.python_version(),
         "numpy": np.__version__,
         **identity.hashes(backend.__file__),
         "proofs": [],
     }
-    for algorithm, network in job["subjects"]:
+    for algorithm, network in job.subjects:
         report["proofs"].append(_prove(backend, job, algorithm, network))
         # Only now: a framework names the libraries of a GPU once it has used it.
         described = backend.facts()
@@ -52,10 +51,10 @@ def prove(directory: Path) -> int:
     return 0
 
 
-def _prove(backend: Backend, job: Dict[str, Any], algorithm: str, network: str) -> Dict[str, Any]:
+def _prove(backend: Backend, job: ProofJob, algorithm: str, network: str) -> Dict[str, Any]:
     proof: Dict[str, Any] = {"algorithm": algorithm, "network": network, "error": None, "not_judged": {}}
     rungs: List[Any] = []
-    for dtype in job["dtypes"]:
+    for dtype in job.dtypes:
         problem = _climb(backend, job, variants(algorithm, network), dtype, rungs)
         if problem and GATE[dtype] is None:
             proof["not_judged"][dtype] = problem
@@ -67,13 +66,11 @@ def _prove(backend: Backend, job: Dict[str, Any], algorithm: str, network: str) 
     return proof
 
 
-def _climb(
-    backend: Backend, job: Dict[str, Any], specs: List[Any], dtype: str, rungs: List[Any]
-) -> Optional[str]:
+def _climb(backend: Backend, job: ProofJob, specs: List[Any], dtype: str, rungs: List[Any]) -> Optional[str]:
     """Adds the rungs of one precision; what stopped the climb, if something did."""
 
     def make(spec: Spec, params: Params, dtype: str) -> Any:
-        return backend.make(spec, params, job["mode"], job["device"], dtype)
+        return backend.make(spec, params, job.mode, job.device, dtype)
 
     try:
         for variant, spec in specs:

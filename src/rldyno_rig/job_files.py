@@ -1,0 +1,68 @@
+"""What the lab writes for a job of the rig, beside trials: one type per job, to and from JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Dict, Mapping, Tuple
+
+from rldyno_rig.hyper import tuples
+
+PROOF_FILE = "job.json"
+TIMING_FILE = "time.json"
+
+
+@dataclass(frozen=True)
+class ProofJob:
+    """What `prove` shows of one contestant on one device."""
+
+    backend: str
+    """Module of `rldyno_rig.backends`."""
+    mode: str
+    device: str
+    dtypes: Tuple[str, ...]
+    subjects: Tuple[Tuple[str, str], ...]
+    """(algorithm, kind of network) of each proof."""
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> ProofJob:
+        return ProofJob(**_known(ProofJob, values))
+
+    def to_json(self) -> Dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class TimingJob:
+    """The learner that `time` measures, and the numbers of rows it is warmed up with."""
+
+    backend: str
+    """Module of `rldyno_rig.backends`."""
+    mode: str
+    device: str
+    dtype: str
+    algorithm: str
+    hyper: Mapping[str, Any]
+    observation: Tuple[int, ...]
+    """Shape of one."""
+    observation_dtype: str
+    actions: int
+    act_rows: Tuple[int, ...]
+    update_rows: Tuple[int, ...]
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> TimingJob:
+        return TimingJob(**_known(TimingJob, values))
+
+    def to_json(self) -> Dict[str, Any]:
+        return asdict(self)
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _known(kind: Any, values: Mapping[str, Any]) -> Dict[str, Any]:
+    """The values that the dataclass has a field for; lists as tuples."""
+    return {entry.name: tuples(values[entry.name]) for entry in fields(kind)}
