@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,8 @@ ACT_CALL = Kind("mlp64", ACT, 16, PAGEABLE)
 
 
 def timer(mode: str) -> Timer:
-    return Timer({"mode": mode}, Runtime(FAKE.path, True, {}), None, rig=FAKE_RIG)
+    job = replace(time_job(bench("numpy:eager"), "numpy:eager", net_named("small")), mode=mode)
+    return Timer(job, Runtime(FAKE.path, True, {}), None, rig=FAKE_RIG)
 
 
 @pytest.fixture
@@ -195,8 +197,8 @@ def test_an_interruption_before_the_first_figure_leaves_no_record(
 
 def test_what_a_network_is_made_of():
     job = time_job(bench("numpy:eager", algorithm="dqn"), "numpy:eager", net_named("small"))
-    assert (job["observation"], job["observation_dtype"], job["actions"]) == ((4, 84, 84), "uint8", 10)
-    assert job["hyper"]["convolutions"] == ((16, 8, 4), (32, 4, 2))
+    assert (job.observation, job.observation_dtype, job.actions) == ((4, 84, 84), "uint8", 10)
+    assert job.hyper["convolutions"] == ((16, 8, 4), (32, 4, 2))
     assert net_named("mlp100").hidden == (100, 100)
     with pytest.raises(Problem, match="unknown network `huge`"):
         net_named("huge")

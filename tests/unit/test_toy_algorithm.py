@@ -14,8 +14,9 @@ import pytest
 
 from rldyno.answers.table import compare
 from rldyno.errors import Problem
-from rldyno.limits.floor import UPDATE, Limits, floor, flops
+from rldyno.limits.floor import UPDATE, floor, flops
 from rldyno.limits.trials import update_floor
+from rldyno.limits.values import DeviceLimits
 from rldyno.results.load import load_results
 from rldyno.study.file import load_study
 from rldyno.study.plan import make_plan
@@ -172,7 +173,7 @@ def test_its_floor_is_known() -> None:
     forward = 4 * 8 + 8 * 2
     # Output, gradients of weights and inputs, one pass over next_obs; the first layer's input needs none.
     assert flops(spec, 1, UPDATE) == 2 * (4 * forward - 4 * 8)
-    limits = Limits("cpu", 1, {"float32": 1e9}, 1e9, None)
+    limits = DeviceLimits("cpu", 1, {"float32": 1e9}, 1e9, None)
     found = floor(spec, update_rows(spec), limits)
     assert found is not None
     assert found == update_floor("toy", hyper.to_json(spec.hyper), [4], 2, limits, "float32")

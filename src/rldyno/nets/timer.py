@@ -17,10 +17,10 @@ import psutil
 
 from rldyno.nets.record import Kind
 from rldyno.processes.rig import RIG, Runtime, end, ending, start_rig
+from rldyno_rig.job_files import TIMING_FILE, TimingJob
 
 Json = dict[str, Any]
 
-JOB_FILE = "time.json"
 START_TIMEOUT_S = 900.0
 """A compiler that meets a network for the first time may take minutes."""
 ANSWER_SLACK_S = 120.0
@@ -34,14 +34,14 @@ class TimerGone(Exception):
 class Timer:
     def __init__(
         self,
-        job: Json,
+        job: TimingJob,
         runtime: Runtime,
         cpus: Sequence[int] | None,
         rig: Path = RIG,
     ) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="rldyno-time-")
         home = Path(self._home.name)
-        (home / JOB_FILE).write_text(json.dumps(job), encoding="utf-8")
+        (home / TIMING_FILE).write_text(json.dumps(job.to_json()), encoding="utf-8")
         self._log = home / "log"
         self._buffer = b""
         self._cpu_s = 0.0

@@ -10,10 +10,11 @@ from typing import Any
 
 from rldyno.errors import Problem
 from rldyno.limits.floor import ITEM_BYTES, batch_bytes
-from rldyno.processes.rig import job_content
+from rldyno.toolchains.catalogue import toolchain
 from rldyno_rig import hyper
 from rldyno_rig.algorithms import LEARNERS
 from rldyno_rig.contestant import Contestant
+from rldyno_rig.job_files import TimingJob
 from rldyno_rig.spec import Spec, parameter_shapes
 
 Json = dict[str, Any]
@@ -120,20 +121,19 @@ def least_bytes(benchmark: Benchmark, net: Net) -> int:
     return 2 * weights * ITEM_BYTES[benchmark.dtype] + held
 
 
-def time_job(benchmark: Benchmark, contestant: str, net: Net) -> Json:
-    """The content of time.json."""
+def time_job(benchmark: Benchmark, contestant: str, net: Net) -> TimingJob:
     named = Contestant.parse(contestant)
     spec = spec_of(benchmark.algorithm, net)
-    content = {
-        "mode": named.mode,
-        "device": benchmark.device,
-        "dtype": benchmark.dtype,
-        "algorithm": benchmark.algorithm,
-        "hyper": asdict(spec.hyper),
-        "observation": net.observation,
-        "observation_dtype": spec.network.observation_dtype,
-        "actions": net.outputs,
-        "act_rows": benchmark.act_rows,
-        "update_rows": benchmark.update_rows,
-    }
-    return job_content(named.framework, content)
+    return TimingJob(
+        backend=toolchain(named.framework).backend,
+        mode=named.mode,
+        device=benchmark.device,
+        dtype=benchmark.dtype,
+        algorithm=benchmark.algorithm,
+        hyper=asdict(spec.hyper),
+        observation=net.observation,
+        observation_dtype=spec.network.observation_dtype,
+        actions=net.outputs,
+        act_rows=benchmark.act_rows,
+        update_rows=benchmark.update_rows,
+    )

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
 from rldyno.machine.cpus import available_cpus
-from rldyno.processes.rig import Runtime, end, ending, failed, job_content, start_rig
+from rldyno.processes.rig import Runtime, end, ending, failed, start_rig
 from rldyno.proofs import store
 from rldyno.proofs.certificate import Certificate, Subject
 from rldyno.records import files as records
+from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig.algorithms import LEARNERS
 from rldyno_rig.contestant import Contestant
 from rldyno_rig.hyper import NETWORKS, network_kind
+from rldyno_rig.job_files import PROOF_FILE, ProofJob
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -145,13 +147,14 @@ class _ProofJob:
         self._home = tempfile.TemporaryDirectory(dir=home)
         self.directory = Path(self._home.name)
         first = wanted[0]
-        job = {
-            "mode": first.contestant.mode,
-            "device": first.device,
-            "dtypes": DTYPES if first.device == "cpu" else GPU_DTYPES,
-            "subjects": [[subject.algorithm, subject.network] for subject in wanted],
-        }
-        records.write_json(self.directory / "job.json", job_content(first.framework, job))
+        job = ProofJob(
+            backend=toolchain(first.framework).backend,
+            mode=first.contestant.mode,
+            device=first.device,
+            dtypes=DTYPES if first.device == "cpu" else GPU_DTYPES,
+            subjects=tuple((subject.algorithm, subject.network) for subject in wanted),
+        )
+        records.write_json(self.directory / PROOF_FILE, job.to_json())
         self._deadline = time.monotonic() + TIME_LIMIT_S
         self._process = self._start()
 
