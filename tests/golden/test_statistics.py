@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rldyno.answers.leads import chances
-from rldyno.stats.bootstrap import Estimate, bootstrap, interquartile_mean, ratio
-from rldyno.stats.censored import stack, time_ratio, time_to_event
+from rldyno.stats.bootstrap import Estimate, bootstrap, interquartile_mean, ratio, sample
+from rldyno.stats.censored import median_ratio, stack, survival_median
 from rldyno.stats.equivalence import DIFFERENT, EQUAL, censored_equivalence
 
 Draw = Callable[[np.random.Generator], np.ndarray]
@@ -48,13 +48,16 @@ def test_intervals_of_the_median_time_to_a_threshold_that_some_runs_miss() -> No
     """Median 1; a run is watched until 1.5. A bootstrapped median is conservative: never below 93 %."""
     source, worlds = np.random.default_rng(2), 600
 
-    def watched() -> tuple[np.ndarray, np.ndarray]:
+    def watched() -> np.ndarray:
         times = source.lognormal(0, 0.4, 10)
-        return np.minimum(times, 1.5), times <= 1.5
+        return stack(np.minimum(times, 1.5), times <= 1.5)
 
-    single = sum(covers(time_to_event(*watched(), source).estimate, 1.0) for _ in range(worlds))
+    single = sum(covers(bootstrap(watched(), source, survival_median), 1.0) for _ in range(worlds))
     assert single / worlds >= 0.93
-    ratios = [time_ratio(stack(*watched()), stack(*watched()), source) for _ in range(worlds)]
+    ratios = [
+        median_ratio(*(sample(runs, source, survival_median) for runs in (watched(), watched())))
+        for _ in range(worlds)
+    ]
     known = [estimate for estimate in ratios if estimate is not None]
     assert len(known) > 0.95 * worlds
     assert sum(covers(estimate, 1.0) for estimate in known) / len(known) >= 0.93

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from rldyno.stats import bootstrap as bs
 from rldyno.stats import censored as cs
+from rldyno.stats.distributions import t_quantile
+from rldyno.stats.trend import BLOCKS, FEWEST_BLOCKS, T_POINTS
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -120,20 +122,24 @@ def test_a_median_that_does_not_exist_is_infinite_not_invented() -> None:
     assert cs.survival_median(runs([1, 9], [1, 0])) == np.inf
 
 
-def test_time_to_event_counts_the_missed() -> None:
-    summary = cs.time_to_event(np.array([5.0, 6, 7, 60, 8]), np.array([1, 1, 1, 0, 1], dtype=bool), rng())
-    assert summary.estimate.point == 7
-    assert summary.missed == "not reached in 1 of 5"
-    assert summary.estimate.high == np.inf
-    assert cs.time_to_event(np.array([5.0, 6]), np.array([True, True]), rng()).missed is None
+def test_the_median_time_counts_the_missed() -> None:
+    estimate = bs.bootstrap(runs([5, 6, 7, 60, 8], [1, 1, 1, 0, 1]), rng(), cs.survival_median)
+    assert (estimate.point, estimate.high) == (7, np.inf)
+    assert cs.missed_words(4, 5) == "not reached in 1 of 5"
+    assert cs.missed_words(2, 2) is None
 
 
-def test_time_ratio_needs_both_medians() -> None:
+def ratio_of_medians(slow: np.ndarray, fast: np.ndarray) -> bs.Estimate | None:
+    source = rng()
+    return cs.median_ratio(*(bs.sample(values, source, cs.survival_median) for values in (slow, fast)))
+
+
+def test_a_ratio_of_times_needs_both_medians() -> None:
     fast, slow, never = runs([1, 2, 3], [1, 1, 1]), runs([4, 4, 4], [1, 1, 1]), runs([9, 9, 9], [0, 0, 0])
-    estimate = cs.time_ratio(slow, fast, rng())
+    estimate = ratio_of_medians(slow, fast)
     assert estimate is not None
     assert (estimate.point, estimate.low, estimate.high) == (2.0, 4 / 3, 4.0)
-    assert cs.time_ratio(never, fast, rng()) is None
+    assert ratio_of_medians(never, fast) is None
 
 
 def test_survival_median_handles_many_resamples_at_once() -> None:
@@ -143,3 +149,8 @@ def test_survival_median_handles_many_resamples_at_once() -> None:
     )
     together = cs.survival_median(worlds)
     assert together.tolist() == [float(cs.survival_median(world)) for world in worlds]
+
+
+def test_the_table_of_the_trend_is_students_t() -> None:
+    degrees = range(FEWEST_BLOCKS - 2, BLOCKS - 1)
+    assert [t_quantile(0.975, each) for each in degrees] == pytest.approx(T_POINTS, abs=6e-5)

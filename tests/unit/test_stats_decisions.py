@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rldyno.stats import power
-from rldyno.stats.bootstrap import mean
+from rldyno.stats.bootstrap import RESAMPLES, mean, narrowness
 from rldyno.stats.censored import stack
-from rldyno.stats.distributions import incomplete_beta, proportion_interval, t_quantile, t_tail
+from rldyno.stats.distributions import proportion_interval, t_quantile, t_tail
 from rldyno.stats.equivalence import (
     DIFFERENT,
     EQUAL,
@@ -26,18 +26,11 @@ from rldyno.stats.significance import (
     difference,
     holm,
     log_rank,
-    mann_whitney,
-    midranks,
     paired_difference,
     permutation_p,
     welch,
 )
-from rldyno.stats.tasks import (
-    mean_of_tasks,
-    performance_profile,
-    probability_of_improvement,
-    profile_bands,
-)
+from rldyno.stats.tasks import probability_of_improvement, stratified
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -62,13 +55,6 @@ def test_t_agrees_with_the_printed_tables(degrees: int, probability: float, prin
     assert t_quantile(probability, degrees) == pytest.approx(printed, rel=1e-5)
     assert t_tail(printed, degrees) == pytest.approx(1 - probability, rel=1e-3)
     assert t_tail(-printed, degrees) == pytest.approx(probability, rel=1e-3)
-
-
-def test_incomplete_beta_by_hand() -> None:
-    # I_x(1, b) = 1 − (1 − x)^b and I_x(a, 1) = x^a.
-    assert incomplete_beta(0.3, 1, 4) == pytest.approx(1 - 0.7**4)
-    assert incomplete_beta(0.9, 3, 1) == pytest.approx(0.9**3)
-    assert incomplete_beta(0.5, 7.5, 7.5) == pytest.approx(0.5)
 
 
 def test_proportion_interval_by_hand() -> None:
@@ -106,20 +92,16 @@ def test_identical_pairs_differ_by_nothing() -> None:
     assert Difference(1.0, 0.0, 4).p_nonzero() == 0.0
 
 
-def test_mann_whitney_by_hand() -> None:
+def test_permutations_by_hand() -> None:
     # Complete separation of 3 and 4: 2 of the C(7, 3) = 35 splits are as extreme.
-    assert mann_whitney(np.array([1.0, 2, 3]), np.array([4.0, 5, 6, 7])) == pytest.approx(2 / 35)
+    assert permutation_p(np.arange(1.0, 8), 3) == pytest.approx(2 / 35)
     # Tortoise and hare: U = 11 and 25; exact two-sided p by counting the splits.
-    tortoises, hares = np.array([1.0, 7, 8, 9, 10, 11]), np.array([2.0, 3, 4, 5, 6, 12])
+    tortoises, hares = [1.0, 7, 8, 9, 10, 11], [2.0, 3, 4, 5, 6, 12]
     counted = sum(
         abs(sum(chosen) - 39) >= abs(46 - 39) for chosen in itertools.combinations(range(1, 13), 6)
     ) / math.comb(12, 6)
-    assert mann_whitney(tortoises, hares) == pytest.approx(counted)
-
-
-def test_ties_share_their_ranks() -> None:
-    assert midranks(np.array([5.0, 1, 5, 9])).tolist() == [2.5, 1, 2.5, 4]
-    assert mann_whitney(np.ones(4), np.ones(5)) == 1.0
+    assert permutation_p(np.array(tortoises + hares), 6) == pytest.approx(counted)
+    assert permutation_p(np.ones(9), 4) == 1.0
 
 
 def test_many_runs_use_the_normal_approximation_and_agree_with_counting() -> None:
@@ -268,22 +250,19 @@ def test_probability_of_improvement_by_hand() -> None:
     assert 0 <= estimate.low < estimate.point < estimate.high <= 1
 
 
-def test_performance_profile_by_hand() -> None:
-    tasks = [np.array([0.0, 1, 2, 3]), np.array([2.0, 2])]
-    thresholds = np.array([-1.0, 1.0, 2.0, 9.0])
-    assert performance_profile(tasks, thresholds).tolist() == [1.0, 0.75, 0.125, 0.0]
-    low, high = profile_bands(tasks, thresholds, rng())
-    assert (low <= performance_profile(tasks, thresholds)).all()
-    assert (high >= performance_profile(tasks, thresholds)).all()
-
-
 def test_stratified_interval_covers() -> None:
     """Three tasks of five runs each; the mean of their means."""
     source, worlds = rng(5), 400
     hits = 0
     for _ in range(worlds):
         tasks = [source.normal(truth, 1, 5) for truth in (0, 5, 10)]
-        estimate = mean_of_tasks(tasks, mean, source)
+        draws = [mean(runs[source.integers(0, 5, size=(RESAMPLES, 5))]) for runs in tasks]
+        estimate = stratified(
+            float(np.mean([runs.mean() for runs in tasks])),
+            lambda draws=draws: np.mean(draws, axis=0),  # type: ignore[misc]  # bound in the loop
+            [5, 5, 5],
+            widen=narrowness(mean, 5),
+        )
         assert estimate.low is not None
         assert estimate.high is not None
         hits += estimate.low <= 5 <= estimate.high

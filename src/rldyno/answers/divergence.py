@@ -26,10 +26,6 @@ class Divergence:
     """Actions compared, in the shortest of the runs."""
 
     @property
-    def earliest(self) -> int | None:
-        return min((step for step in self.steps.values() if step is not None), default=None)
-
-    @property
     def words(self) -> str:
         parted = [step for step in self.steps.values() if step is not None]
         seeds = "its only seed" if len(self.steps) == 1 else f"all {len(self.steps)} seeds"

@@ -23,7 +23,7 @@ from rldyno.stats.bootstrap import (
     estimate_of,
     interquartile_mean,
 )
-from rldyno.stats.censored import TimeToEvent, survival_median
+from rldyno.stats.censored import missed_words, survival_median
 
 # The same results give the same intervals.
 SEED = 20_260_101
@@ -137,7 +137,7 @@ def figure_of(done: Runs, found: Sample, metric_name: str) -> Figure:
     figure = Figure(estimate_of(found))
     if metric_name != THRESHOLD.name:
         return figure
-    return replace(figure, note=TimeToEvent(figure.estimate, found.n, reached(done)).missed)
+    return replace(figure, note=missed_words(reached(done), found.n))
 
 
 def estimate(done: Runs, metric: Column, rng: np.random.Generator) -> Figure | None:

@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from rldyno.stats.bootstrap import LEVEL, Floats
-from rldyno.stats.distributions import bisect, t_quantile
+from rldyno.stats.distributions import t_quantile
 from rldyno.stats.power import MOST_RUNS
 
 # Two normal priors of the typical gap, equally weighted; their variances, in variances of a single gap. The
@@ -123,9 +123,15 @@ def t_reach(n: int, error: float) -> float:
     """The t at which the evidence of n gaps is 1/error; infinite where no t of so few gaps will do."""
     if n < 2 or t_evidence(T_MOST, n) < 1 / error:
         return math.inf
-    return math.exp(
-        bisect(lambda log_t: float(t_evidence(math.exp(log_t), n)) - 1 / error, 0.0, math.log(T_MOST))
-    )
+    low, high = 0.0, math.log(T_MOST)
+    # Bisection: the evidence rises with t, over too many powers of ten for faster methods to be safe.
+    while high - low > 1e-10 * high:
+        middle = (low + high) / 2
+        if t_evidence(math.exp(middle), n) < 1 / error:
+            low = middle
+        else:
+            high = middle
+    return math.exp((low + high) / 2)
 
 
 def mean_interval(gaps: Floats, error: float) -> tuple[float, float]:

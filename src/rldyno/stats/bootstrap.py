@@ -60,6 +60,7 @@ class Sample:
 class Resampler:
     """Draws runs with replacement, once for each number of runs: several figures of the same runs share it.
 
+    By hand: SciPy's bootstrap draws anew for every figure and knows no expanded percentiles.
     Of groups that are compared each needs a resampler of its own, for their draws to be independent.
     """
 

@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from rldyno.stats.bootstrap import Estimate, Floats, Sample, estimate_of, ratio_estimate, sample
+from rldyno.stats.bootstrap import Estimate, Floats, Sample, ratio_estimate
 
 
-@dataclass(frozen=True)
-class TimeToEvent:
-    """`estimate.point` is the median, infinite when too few runs saw the event, and so may its bounds be."""
-
-    estimate: Estimate
-    n: int
-    reached: int
-
-    @property
-    def missed(self) -> str | None:
-        if self.reached == self.n:
-            return None
-        return f"not reached in {self.n - self.reached} of {self.n}"
-
-
-def time_to_event(times: Floats, reached: NDArray[np.bool_], rng: np.random.Generator) -> TimeToEvent:
-    """Kaplan–Meier median with its bootstrap interval. `times` holds the event, or the end of the watch."""
-    found = estimate_of(sample(stack(times, reached), rng, survival_median))
-    return TimeToEvent(found, len(times), int(reached.sum()))
-
-
-def time_ratio(runs: Floats, base: Floats, rng: np.random.Generator) -> Estimate | None:
-    """Ratio of two medians (of `stack`ed runs); None where a median does not exist."""
-    return median_ratio(sample(runs, rng, survival_median), sample(base, rng, survival_median))
+def missed_words(reached: int, n: int) -> str | None:
+    if reached == n:
+        return None
+    return f"not reached in {n - reached} of {n}"
 
 
 def median_ratio(runs: Sample, base: Sample) -> Estimate | None:

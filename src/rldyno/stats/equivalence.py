@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
 from rldyno.stats.bootstrap import Floats
-from rldyno.stats.distributions import NORMAL, t_quantile
+from rldyno.stats.distributions import t_quantile
 from rldyno.stats.significance import Difference, log_rank
 
 ALPHA = 0.05
@@ -128,5 +129,5 @@ def relative_error(events: Floats, ends: Floats) -> float:
 
 
 def inverse_mills(z: Floats) -> Floats:
-    """φ(z) / (1 − Φ(z)); by its asymptote where the tail underflows."""
-    return np.array([NORMAL.pdf(x) / NORMAL.cdf(-x) if x < 30 else x + 1 / x for x in z.tolist()])
+    """φ(z) / (1 − Φ(z)), with the scaled complementary error function so that no tail underflows."""
+    return np.asarray(math.sqrt(2 / math.pi) / special.erfcx(z / math.sqrt(2)))

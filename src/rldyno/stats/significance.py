@@ -80,22 +80,10 @@ def welch(a: Floats, b: Floats) -> float:
     return difference(Moments.of(a), Moments.of(b)).p_nonzero()
 
 
-def mann_whitney(a: Floats, b: Floats) -> float:
-    """Two-sided p of the Mann–Whitney test: exact, ties included, while the groups are small."""
-    ranks = midranks(np.concatenate([a, b]))
-    return permutation_p(ranks, len(a))
-
-
-def midranks(values: Floats) -> Floats:
-    """Ranks from 1; equal values share the mean of their ranks."""
-    _, position, count = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(count)
-    return np.asarray((last - (count - 1) / 2)[position])
-
-
 def permutation_p(scores: Floats, first: int, *, side: int = 0) -> float:
     """How often a random split of the scores puts a sum as extreme as theirs on the `first` ones.
 
+    By hand, since SciPy's log-rank test knows the normal approximation only, too rough for five runs.
     `side` is 0 for two-sided, 1 when only a high sum counts, −1 for a low one. All splits are counted while
     they are few; beyond that the sum is taken as normal with its permutation variance.
     """

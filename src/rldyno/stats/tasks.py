@@ -34,35 +34,6 @@ def pair_wins(x: Floats, y: Floats) -> Floats:
     return np.asarray(over + 0.5 * equal)
 
 
-def mean_of_tasks(
-    tasks: Sequence[Floats], statistic: Callable[[Floats], Floats], rng: np.random.Generator
-) -> Estimate:
-    """Mean over tasks of a statistic over runs. The first axis of a task is its runs."""
-    point = float(np.mean([statistic(runs) for runs in tasks]))
-
-    def draw() -> Floats:
-        draws = [statistic(runs[resample_index(len(runs), rng)]) for runs in tasks]
-        return np.asarray(np.mean(draws, axis=0))
-
-    sizes = [len(runs) for runs in tasks]
-    return stratified(point, draw, sizes, widen=narrowness(statistic, max(2, min(sizes))))
-
-
-def performance_profile(tasks: Sequence[Floats], thresholds: Floats) -> Floats:
-    """Mean over tasks of the share of runs that score above each threshold."""
-    shares = [(runs[:, None] > thresholds[None, :]).mean(axis=0) for runs in tasks]
-    return np.asarray(np.mean(shares, axis=0))
-
-
-def profile_bands(
-    tasks: Sequence[Floats], thresholds: Floats, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
-    """Pointwise 95 % bounds of the performance profile."""
-    shares = [(runs[resample_index(len(runs), rng)][:, :, None] > thresholds).mean(axis=1) for runs in tasks]
-    tails = np.quantile(np.mean(shares, axis=0), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    return tails[0], tails[1]
-
-
 def stratified(
     point: float, draw: Callable[[], Floats], sizes: Sequence[int], level: float = LEVEL, widen: float = 1.0
 ) -> Estimate:
