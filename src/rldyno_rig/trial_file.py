@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, FrozenSet, Mapping, Optional
 
 from rldyno_rig import schema
 from rldyno_rig.contestant import Contestant
@@ -154,5 +155,10 @@ class TrialFile:
 
 def _known(kind: Any, values: Mapping[str, Any]) -> Json:
     """The values that the dataclass has a field for."""
-    names = {entry.name for entry in fields(kind)}
+    names = _names(kind)
     return {name: value for name, value in values.items() if name in names}
+
+
+@lru_cache(maxsize=None)
+def _names(kind: Any) -> FrozenSet[str]:
+    return frozenset(entry.name for entry in fields(kind))

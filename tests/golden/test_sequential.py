@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from rldyno.answers.duels import DIFFERENT, EQUAL, UNREACHED, Scale, deciding, duels, standing
+from rldyno.answers.pairs import DIFFERENT, EQUAL, UNREACHED, Scale, compare_pairs, deciding_pairs, ranking
 from rldyno.stats import anytime
 from rldyno.stats.bootstrap import bootstrap, percentile_interval, sample
 from rldyno.stats.distributions import t_quantile
@@ -18,7 +18,7 @@ FEWEST, MOST = 5, 30
 
 
 @dataclass(frozen=True)
-class Course:
+class RunCosts:
     """How one world went."""
 
     runs: dict[str, dict[int, tuple[float, bool]]]
@@ -31,9 +31,9 @@ class Course:
         return len(self.runs[name])
 
 
-def course(
+def costs_of(
     source: np.random.Generator, centres: dict[str, float], spread: float, ends: float = math.inf
-) -> Course:
+) -> RunCosts:
     """Five seeds of all; then seeds for the contestants of open pairs only, a look after each."""
     scale = Scale(more_is_better=False, censorable=True, within=0.02)
     every = {
@@ -47,7 +47,7 @@ def course(
             name: {seed: (min(times[seed], ends), times[seed] <= ends) for seed in range(counts[name])}
             for name, times in every.items()
         }
-        found = duels(runs, scale)
+        found = compare_pairs(runs, scale)
         for duel in found.values():
             truth = centres[duel.second] / centres[duel.first]
             way = duel.seen_from(duel.first if truth >= 1 else duel.second)
@@ -55,7 +55,7 @@ def course(
             wrong |= duel.state == EQUAL and abs(math.log(truth)) > math.log(1.02)
         open_pairs = [
             pair
-            for pair in deciding(standing(runs, scale), "resolved")
+            for pair in deciding_pairs(ranking(runs, scale), "resolved")
             if found[frozenset(pair)].state not in (DIFFERENT, EQUAL, UNREACHED)
         ]
         wanted = {name for pair in open_pairs for name in pair if counts[name] < MOST}
@@ -66,7 +66,7 @@ def course(
     missed = any(
         not duel.low <= centres[duel.second] / centres[duel.first] <= duel.high for duel in found.values()
     )
-    return Course(runs, wrong, missed)
+    return RunCosts(runs, wrong, missed)
 
 
 def slack(worlds: int) -> float:
@@ -77,14 +77,14 @@ def slack(worlds: int) -> float:
 def test_equals_are_told_apart_in_at_most_5_percent_of_the_courses(ends: float) -> None:
     """Three equals; half of the courses lose a third of their runs to the end of the budget."""
     source, worlds = np.random.default_rng(1), 120
-    courses = [course(source, dict.fromkeys("abc", 1.0), 0.25, ends) for _ in range(worlds)]
+    courses = [costs_of(source, dict.fromkeys("abc", 1.0), 0.25, ends) for _ in range(worlds)]
     assert sum(found.wrong for found in courses) / worlds <= ALPHA + slack(worlds)
 
 
 def test_a_tenth_more_is_found_with_fewer_seeds_than_the_most() -> None:
     """Runs spread by 5 %: nearly all courses end early, rightly, and who is far off gets no seeds."""
     source, worlds = np.random.default_rng(2), 100
-    courses = [course(source, {"a": 1.0, "b": 1.1, "far": 3.0}, 0.05) for _ in range(worlds)]
+    courses = [costs_of(source, {"a": 1.0, "b": 1.1, "far": 3.0}, 0.05) for _ in range(worlds)]
     assert sum(found.wrong for found in courses) / worlds <= ALPHA + slack(worlds)
     assert np.mean([found.seeds("a") for found in courses]) < 0.5 * MOST
     assert np.mean([found.seeds("far") for found in courses]) < FEWEST + 1
@@ -94,7 +94,7 @@ def test_a_tenth_more_is_found_with_fewer_seeds_than_the_most() -> None:
 def test_the_interval_at_the_end_covers_the_ratio(ratio: float) -> None:
     """Where an ordinary 95 % interval, looked at until it pleases, would not: see the next test."""
     source, worlds = np.random.default_rng(3), 150
-    courses = [course(source, {"a": 1.0, "b": ratio}, 0.05) for _ in range(worlds)]
+    courses = [costs_of(source, {"a": 1.0, "b": ratio}, 0.05) for _ in range(worlds)]
     assert sum(found.missed for found in courses) / worlds <= ALPHA
 
 
@@ -102,7 +102,7 @@ def test_widened_resamples_cover_the_ratio_that_seeds_were_added_for() -> None:
     """What claims use: medians, not paired, of courses that ended because this very ratio was decided."""
     source, worlds, hits = np.random.default_rng(8), 150, 0
     for _ in range(worlds):
-        ended = course(source, {"a": 1.0, "b": 1.1}, 0.05)
+        ended = costs_of(source, {"a": 1.0, "b": 1.1}, 0.05)
         draws = []
         for name in "ab":
             values = np.array([value for value, _ in ended.runs[name].values()])
@@ -150,7 +150,7 @@ def test_a_contestants_own_interval_still_covers_where_seeds_stop_by_the_ranking
     source, worlds = np.random.default_rng(6), 200
     hits = 0
     for _ in range(worlds):
-        ended = course(source, {"a": 1.0, "b": 1.08}, 0.05)
+        ended = costs_of(source, {"a": 1.0, "b": 1.08}, 0.05)
         found = bootstrap(np.array([value for value, _ in ended.runs["a"].values()]), source)
         assert found.low is not None
         assert found.high is not None

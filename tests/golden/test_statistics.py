@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from rldyno.answers.leads import chances
+from rldyno.answers.pairs import chances
 from rldyno.stats.bootstrap import Estimate, bootstrap, interquartile_mean, ratio, sample
 from rldyno.stats.censored import median_ratio, stack, survival_median
 from rldyno.stats.equivalence import DIFFERENT, EQUAL, censored_equivalence

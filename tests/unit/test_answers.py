@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 
 from rldyno.answers.analysis import Analysis
+from rldyno.answers.comparison import compare
 from rldyno.answers.groups import Group
-from rldyno.answers.sentence import headline, resolved, sentence
-from rldyno.answers.table import compare
 from rldyno.answers.terminal import print_answer
+from rldyno.answers.wording import headline, resolved, sentence
 from rldyno.results.load import load_results
 from rldyno.stats.bootstrap import Estimate
 from rldyno.text.numbers import factor, interval, number, span
@@ -78,8 +78,8 @@ def test_groups_are_split_and_labelled_by_what_varies(tmp_path: Path) -> None:
 
 def test_the_sentence_says_who_by_how_much_and_how_sure(tmp_path: Path) -> None:
     text = sentence(one(tmp_path / "r", seeds=3))
-    assert text.startswith("`numpy:eager` learned CartPole-v1 with DQN soonest: 1.")
-    assert "× sooner than `torch:eager`; 3 seeds are too few to be sure." in text
+    assert text.startswith("`numpy:eager` learned CartPole-v1 with DQN fastest: 1.")
+    assert "× as long; 3 seeds are too few to be sure." in text
     assert "too few" not in sentence(one(tmp_path / "s", seeds=5))
 
 
@@ -120,7 +120,10 @@ def test_thresholds_never_reached(tmp_path: Path) -> None:
     never = Contestant("jax:jit", 50_000, learns=0)
     text = sentence(one(tmp_path / "r", contestants=[never, NUMPY, TORCH], seeds=5))
     assert text.startswith("`numpy:eager`")
-    assert "Not ranked: `jax:jit` (learns unlike numpy:eager: 0 of 5 runs reached the threshold" in text
+    assert (
+        "Not ranked: `jax:jit` (learns differently from numpy:eager: 0 of 5 runs reached the threshold"
+        in text
+    )
     alone = one(tmp_path / "s", contestants=[never], seeds=5)
     assert (
         sentence(alone)
@@ -144,10 +147,10 @@ def test_nothing_certified_nothing_ranked(tmp_path: Path) -> None:
 def test_headline_counts_wins(tmp_path: Path) -> None:
     shape = Shape(contestants=[NUMPY, TORCH, COMPILE], seeds=5)
     assert headline(groups_of(tmp_path / "r", shape)) == (
-        "`numpy:eager` learned soonest in both comparisons, and the lead is clear each time."
+        "`numpy:eager` learned fastest in both comparisons; the difference is clear in all of them."
     )
     few = headline(groups_of(tmp_path / "s", Shape(seeds=3)))
-    assert few.endswith("; no lead is clear yet.")
+    assert few.endswith("; the difference is not clear in any of them.")
 
 
 def printed(directory: Path, width: int = 100) -> str:

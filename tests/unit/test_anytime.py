@@ -6,15 +6,15 @@ import math
 import numpy as np
 import pytest
 
-from rldyno.answers.duels import (
+from rldyno.answers.pairs import (
     DIFFERENT,
     EQUAL,
     OPEN,
     UNREACHED,
     Scale,
-    deciding,
-    duels,
-    standing,
+    compare_pairs,
+    deciding_pairs,
+    ranking,
 )
 from rldyno.stats import anytime
 from rldyno.stats.anytime import Gaps
@@ -118,7 +118,7 @@ def runs(centre: float, spread: float, n: int, seed: int) -> dict[int, tuple[flo
 
 
 def test_twice_as_fast_is_settled_by_five_seeds() -> None:
-    found = duels({"a": runs(2000, 0.03, 5, 0), "b": runs(1000, 0.03, 5, 1)}, SPEEDS)
+    found = compare_pairs({"a": runs(2000, 0.03, 5, 0), "b": runs(1000, 0.03, 5, 1)}, SPEEDS)
     duel = found[frozenset("ab")]
     assert duel.state == DIFFERENT
     assert duel.ratio == pytest.approx(2, rel=0.1)
@@ -130,23 +130,23 @@ def test_twice_as_fast_is_settled_by_five_seeds() -> None:
 
 
 def test_alike_within_the_margin_is_equal_and_a_wide_spread_is_open() -> None:
-    close = duels({"a": runs(1000, 0.002, 8, 0), "b": runs(1001, 0.002, 8, 1)}, SPEEDS)
+    close = compare_pairs({"a": runs(1000, 0.002, 8, 0), "b": runs(1001, 0.002, 8, 1)}, SPEEDS)
     assert close[frozenset("ab")].state == EQUAL
-    wide = duels({"a": runs(1000, 0.2, 8, 0), "b": runs(1001, 0.2, 8, 1)}, SPEEDS)
+    wide = compare_pairs({"a": runs(1000, 0.2, 8, 0), "b": runs(1001, 0.2, 8, 1)}, SPEEDS)
     assert wide[frozenset("ab")].state == OPEN
 
 
 def test_only_seeds_that_both_have_count() -> None:
     mine, theirs = runs(10, 0.05, 8, 0), runs(20, 0.05, 8, 1)
     fewer = {seed: value for seed, value in theirs.items() if seed < 5}
-    assert duels({"a": mine, "b": fewer}, TIMES)[frozenset("ab")].seeds == 5
+    assert compare_pairs({"a": mine, "b": fewer}, TIMES)[frozenset("ab")].seeds == 5
 
 
 def test_who_never_gets_there_stands_last_and_two_of_them_are_not_worth_a_seed() -> None:
     never = dict.fromkeys(range(9), (50.0, False))
     found = {"never": never, "quick": runs(5, 0.05, 9, 0), "neither": dict(never)}
-    pairs = duels(found, TIMES)
-    assert standing(found, TIMES) == ["quick", "neither", "never"]
+    pairs = compare_pairs(found, TIMES)
+    assert ranking(found, TIMES) == ["quick", "neither", "never"]
     assert pairs[frozenset(("never", "neither"))].state == UNREACHED
     lost = pairs[frozenset(("never", "quick"))].seen_from("quick")
     assert lost.state == DIFFERENT or lost.chance <= 0.15
@@ -156,18 +156,18 @@ def test_who_never_gets_there_stands_last_and_two_of_them_are_not_worth_a_seed()
 
 def test_the_family_counts_contestants_that_cannot_be_compared() -> None:
     pair = {"a": runs(100, 0.05, 5, 0), "b": runs(115, 0.05, 5, 1)}
-    alone, among = (duels(pair, TIMES, family)[frozenset("ab")].chance for family in (2, 6))
+    alone, among = (compare_pairs(pair, TIMES, family)[frozenset("ab")].chance for family in (2, 6))
     assert among == pytest.approx(min(1.0, 15 * alone))
 
 
 def test_an_open_duel_says_how_many_seeds_would_settle_it() -> None:
     pair = {"a": runs(100, 0.05, 6, 0), "b": runs(105, 0.05, 6, 1)}
-    duel = duels(pair, SPEEDS)[frozenset("ab")]
+    duel = compare_pairs(pair, SPEEDS)[frozenset("ab")]
     assert duel.state == OPEN
     assert duel.more_seeds is not None
     assert 1 <= duel.more_seeds < 1000
 
 
 def test_which_pairs_decide() -> None:
-    assert deciding(["a", "b", "c"], "resolved") == [("a", "b"), ("b", "c")]
-    assert deciding(["a", "b", "c"], "winner") == [("a", "b"), ("a", "c")]
+    assert deciding_pairs(["a", "b", "c"], "resolved") == [("a", "b"), ("b", "c")]
+    assert deciding_pairs(["a", "b", "c"], "winner") == [("a", "b"), ("a", "c")]

@@ -1,24 +1,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from rldyno.answers.compare import (
-    BETTER,
-    UNCHANGED,
-    UNDECIDED,
-    WORSE,
-    Change,
-    Comparison,
-    compare_results,
-    markdown,
-    seeds_words,
-    verdict,
-)
+from rldyno.answers import changes
+from rldyno.answers.analysis import Analysis
+from rldyno.answers.changes import BETTER, UNCHANGED, UNDECIDED, WORSE, Change, Changes, verdict
+from rldyno.answers.changes_text import markdown, seeds_words
 from rldyno.answers.groups import THROUGHPUT, Figure
 from rldyno.cli import app
 from rldyno.errors import Problem
@@ -27,6 +20,12 @@ from synthetic import NUMPY, TORCH, Shape, write_results
 
 SLOWED = replace(TORCH, steps_per_s=0.6 * TORCH.steps_per_s)
 SHAPE = Shape(contestants=[NUMPY, TORCH], algorithms=["dqn"], seeds=5, sample_hz=1)
+
+
+def compare_results(
+    first: Path, second: Path, metrics: Sequence[str] = (), threshold: float = 0.05
+) -> Changes:
+    return changes.compare_results(Analysis.load(first), Analysis.load(second), threshold, metrics)
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +137,7 @@ def test_another_computation_is_not_compared(tmp_path: Path) -> None:
     one = replace(SHAPE, seeds=1, contestants=[NUMPY])
     before = write_results(tmp_path / "a", replace(one, hyper={"batch_size": [32]}))
     after = write_results(tmp_path / "b", replace(one, hyper={"batch_size": [64]}))
-    with pytest.raises(Problem, match="no cell in common"):
+    with pytest.raises(Problem, match="no setting in common"):
         compare_results(before, after)
     both = write_results(tmp_path / "c", replace(one, hyper={"batch_size": [32, 64]}))
     found = compare_results(before, both)
@@ -161,7 +160,7 @@ def change_of(low: float | None, point: float, high: float | None, verdict: str 
 
 
 def words_of(*changes: Change) -> str | None:
-    return seeds_words(Comparison(("a", "b"), (), (), changes, 0.05))
+    return seeds_words(Changes(("a", "b"), (), (), changes, 0.05))
 
 
 def test_the_undecided_say_how_many_seeds_they_need() -> None:
@@ -170,8 +169,11 @@ def test_the_undecided_say_how_many_seeds_they_need() -> None:
     assert change_of(1.0, 1.21, 1.4641, WORSE).more_seeds is None
     assert change_of(0.9, 1.05, 1.2).more_seeds is None
     assert words_of(change_of(1.06, 1.2, 1.3, WORSE)) is None
-    assert words_of(change_of(None, 1.2, None)) == "one seed shows no spread: run five or more in both sets"
+    assert (
+        words_of(change_of(None, 1.2, None))
+        == "with one seed the spread is unknown: run five or more in both sets"
+    )
     assert words_of(change_of(1.0, 1.21, 1.4641)) == (
-        "too few seeds to decide 1: about 5 more in both sets would decide 1 of them"
+        "too few seeds to decide 1: about 5 more in both sets would decide 1"
     )
     assert "no reasonable number" in str(words_of(change_of(0.9, 1.05, 1.2)))

@@ -8,13 +8,20 @@ import numpy as np
 import polars as pl
 import pytest
 
-from rldyno.answers.divergence import divergences, first_divergence
+from rldyno.answers.comparison import compare
 from rldyno.answers.groups import Group
-from rldyno.answers.leads import chances
-from rldyno.answers.parity import REFERENCE, Parity, choose_reference, mean_return, steps_test
+from rldyno.answers.learning import (
+    REFERENCE,
+    LearningParity,
+    choose_reference,
+    divergences,
+    first_divergence,
+    mean_return,
+    steps_test,
+)
+from rldyno.answers.pairs import chances
 from rldyno.answers.runs import Runs
-from rldyno.answers.sentence import sentence
-from rldyno.answers.table import compare
+from rldyno.answers.wording import sentence
 from rldyno.results.load import load_results
 from rldyno.stats.equivalence import DIFFERENT, EQUAL, UNDECIDED
 from synthetic import NUMPY, TORCH, Contestant, Shape, write_results
@@ -31,7 +38,7 @@ def group_of(path: Path, *contestants: Contestant, seeds: int = 6, **shape: obje
     return group
 
 
-def parity_of(group: Group, contestant: str) -> Parity:
+def parity_of(group: Group, contestant: str) -> LearningParity:
     parity = next(row.parity for row in group.rows if row.contestant == contestant)
     assert parity is not None
     return parity
@@ -71,16 +78,17 @@ def test_a_contestant_that_learns_differently_is_shown_marked_and_not_ranked(tmp
     assert shown.certified
     assert shown.figures["steps_per_s"].ratio is None
     said = sentence(group)
-    assert "Not ranked: `jax:jit` (learns unlike numpy:eager: 1.9× the steps to the threshold [" in said
+    assert (
+        "Not ranked: `jax:jit` (learns differently from numpy:eager: 1.9× the steps to the threshold ["
+        in said
+    )
 
 
 def test_too_few_seeds_are_said_and_exclude_nobody(tmp_path: Path) -> None:
     group = group_of(tmp_path / "r", NUMPY, TORCH, seeds=2)
     assert parity_of(group, "torch:eager").state == UNDECIDED
     assert len(group.ranked) == 2
-    assert "Not shown yet, for want of seeds: that `torch:eager` learns like `numpy:eager`." in sentence(
-        group
-    )
+    assert "Too few seeds to tell whether `torch:eager` learns like `numpy:eager`." in sentence(group)
 
 
 def test_how_many_seeds_would_show_parity_is_said(tmp_path: Path) -> None:
@@ -89,7 +97,7 @@ def test_how_many_seeds_would_show_parity_is_said(tmp_path: Path) -> None:
     (row,) = [row for row in group.rows if row.contestant == "torch:eager"]
     undecided = replace(row, parity=replace(parity, state=UNDECIDED, more_seeds=4))
     changed = replace(group, rows=tuple(undecided if found is row else found for found in group.rows))
-    assert "learns like `numpy:eager` (about 4 more seeds would)." in sentence(changed)
+    assert "learns like `numpy:eager` (about 4 more are needed, 80 % chance)." in sentence(changed)
 
 
 def test_without_anything_certified_there_is_no_parity(tmp_path: Path) -> None:

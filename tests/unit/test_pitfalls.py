@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rldyno.answers.table import compare
+from rldyno.answers.comparison import compare
 from rldyno.report.sections.pitfalls import CLEAR, FOUND, Pitfall, look_for
 from rldyno.results.load import load_results
 from synthetic import NUMPY, TORCH, Contestant, Shape, write_results

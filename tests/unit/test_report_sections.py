@@ -294,6 +294,6 @@ def test_advice_that_is_the_same_everywhere_is_said_once(tmp_path: Path) -> None
     shape = small(contestants=[fast, JAX], cores=(1, 2, 4), seeds=6)
     (advice,) = task_advice(material_of(write_results(tmp_path / "r", shape)))
     (sentence,) = advice.picks
-    assert sentence.startswith("Take `numpy:eager` in all 3 settings: it learns soonest, ")
+    assert sentence.startswith("Take `numpy:eager` in all 3 settings: it learns fastest; ")
     assert sentence.endswith("Confidence: high.")
     assert not [text for text in advice.changes if "stays the choice" in text]

@@ -15,11 +15,10 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from rldyno.answers.advice_words import confidence_words
+from rldyno.answers.adaptive import latest_checks, status_lines
 from rldyno.answers.analysis import Analysis
-from rldyno.answers.looks import latest, status_lines
-from rldyno.answers.sentence import verdict
-from rldyno.answers.table import compare
+from rldyno.answers.comparison import compare
+from rldyno.answers.wording import confidence_words, verdict
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.files import read_json, write_json
 from rldyno.records.manifest import Manifest
@@ -98,7 +97,7 @@ class FakeRun:
         rate, spread = self.rates[trial.cell.contestant]
         speed = rate * math.exp(spread * random.Random(trial.id).gauss(0, 1))
         (home / TRIAL_FILE).write_text(json.dumps(trial.to_json()))
-        result = {"steps": 1000, "train_ns": int(1e12 / speed), "train_start_ns": 10**9}
+        result = {"reason": "steps", "steps": 1000, "train_ns": int(1e12 / speed), "train_start_ns": 10**9}
         outcome = {"status": "done", "reason": "steps", "message": "", "wall_s": 2.0, "result": result}
         (home / OUTCOME_FILE).write_text(json.dumps(outcome))
 
@@ -122,7 +121,7 @@ def test_only_open_comparisons_get_more_seeds_up_to_the_most(tmp_path: Path) -> 
     assert [look["added"] for look in fake.looks()] == [2, 2, 0]
     states = {
         (duel["first"], duel["second"]): duel["state"]
-        for duel in latest(manifest)["DQN on CartPole-v1"]["duels"]
+        for duel in latest_checks(manifest)["DQN on CartPole-v1"]["duels"]
     }
     assert len(states) == 2
     assert {pair for pair, state in states.items() if state == "different"} == {
@@ -130,7 +129,7 @@ def test_only_open_comparisons_get_more_seeds_up_to_the_most(tmp_path: Path) -> 
     }
     assert "1 of 2 comparisons decided, 1 open" in fake.said
     assert "adding 2 trials, seed 5" in fake.said
-    assert "no more seeds: the most seeds that the study allows are spent" in fake.said
+    assert "no more seeds: the maximum number of seeds of the study has run" in fake.said
 
 
 def test_rounds_keep_the_order_of_the_plan(tmp_path: Path) -> None:
@@ -203,8 +202,8 @@ def test_hours_that_end_after_the_opening_leave_comparisons_open(
     assert len(fake.ran) == 15
     assert fake.results.read_manifest().to_json()["adaptive"]["ended"] == "hours"
     lines = status_lines(fake.results.read_manifest().to_json())
-    assert "1 open; stopped: the hours given are spent" in lines[0]
-    assert "open: neither told apart nor within 2 %" in lines[1]
+    assert "1 open; stopped: the time limit is reached" in lines[0]
+    assert "open: neither clearly different nor within 2 %" in lines[1]
 
 
 def test_hours_that_end_within_the_opening_resolve_nothing(
@@ -233,7 +232,7 @@ def test_a_contestant_that_fails_gets_no_more_seeds(tmp_path: Path) -> None:
     write_json(home / OUTCOME_FILE, failed)
     fake.go()
     assert fake.seeds()["torch:eager"] == 5
-    group = latest(fake.results.read_manifest().to_json())["DQN on CartPole-v1"]
+    group = latest_checks(fake.results.read_manifest().to_json())["DQN on CartPole-v1"]
     assert list(group["left_out"]) == ["torch:eager"]
     assert "failed" in group["left_out"]["torch:eager"]
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from rldyno.answers.table import compare
+from rldyno.answers.comparison import compare
 from rldyno.errors import Problem
 from rldyno.limits.floor import UPDATE, floor, flops
 from rldyno.limits.trials import update_floor

@@ -28,7 +28,7 @@ TOY = Column(
     title="Wheels lost",
     unit="wheels",
     better="lower",
-    source="toys.wheels",
+    source="machine.wheels",
     missing="the toy has no wheels",
 )
 WHEELS = {"numpy:eager": 2.0, "torch:eager": 6.0}
@@ -41,8 +41,9 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in root.glob("trials/*/outcome.json"):
         trial = json.loads((path.parent / "trial.json").read_text())
         wheels = WHEELS[trial["contestant"]] + 0.1 * trial["seed"]
-        toys = {"wheels": None} if trial["seed"] == 5 else {"wheels": wheels}
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"toys": toys}))
+        outcome = json.loads(path.read_text())
+        outcome["machine"]["wheels"] = None if trial["seed"] == 5 else wheels
+        path.write_text(json.dumps(outcome))
     return root
 
 

@@ -1,17 +1,18 @@
-"""Advice: which contestant to take for a goal, how sure that is, and where the choice flips."""
+"""Advice: which contestant to take for a goal, how sure that is, and where the choice changes."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from rldyno.answers.breakeven import Course, RunLengths, courses, run_lengths
-from rldyno.answers.duels import rule_of
-from rldyno.answers.flips import Flip, axis_flips
+from rldyno.answers.break_even import RunCosts, RunLengths, run_costs, run_lengths
+from rldyno.answers.comparison import SEED, badness, clearly_different, metric_samples, with_ratios
 from rldyno.answers.groups import (
     MAIN_METRICS,
     THRESHOLD,
@@ -19,14 +20,16 @@ from rldyno.answers.groups import (
     Figure,
     Group,
     Row,
+    axis_words,
     run_values,
+    setting_label,
 )
-from rldyno.answers.ratios import badness, told_apart, with_ratios
-from rldyno.answers.table import SEED, metric_samples
+from rldyno.answers.pairs import rule_of
 from rldyno.columns import Column
 from rldyno.errors import Problem
+from rldyno.proofs.certificate import STALE
 from rldyno.results.columns import by_any_name, goals
-from rldyno.results.load import STALE, Results
+from rldyno.results.load import Results
 from rldyno.stats.bootstrap import ENOUGH_RUNS, Estimate, Floats, estimate_of
 from rldyno.stats.equivalence import DIFFERENT
 from rldyno.stats.tasks import probability_of_improvement
@@ -38,7 +41,7 @@ HIGH, MODERATE, LOW = "high", "moderate", "low"
 
 @dataclass(frozen=True)
 class Pick:
-    """The best contestant of one group for a metric, held against the runner-up."""
+    """The best contestant of one group for a metric, compared with the runner-up."""
 
     group: Group
     metric: Column
@@ -59,11 +62,12 @@ class Pick:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why no advice is given, and what to run instead."""
+    """Why no advice is given, and what to do."""
 
     group: Group
     why: str
     instead: str
+    """What to do, in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +76,11 @@ class Advice:
 
     task: str
     goal: str
+    metric: Column
     picks: tuple[Pick, ...]
     refusals: tuple[Refusal, ...]
     lengths: tuple[tuple[Pick, RunLengths], ...]
-    flips: tuple[Flip, ...]
+    by_axis: tuple[ChoiceByAxis, ...]
 
 
 def advise(
@@ -84,7 +89,7 @@ def advise(
     goal: str | None = None,
     algorithm: str | None = None,
     environment: str | None = None,
-    courses_of: Callable[[Group], list[Course]] | None = None,
+    costs_of: Callable[[Group], list[RunCosts]] | None = None,
 ) -> tuple[Advice, ...]:
     """One advice per task. Without a goal: time to the threshold where there is one, else throughput."""
     if goal is not None:
@@ -93,7 +98,7 @@ def advise(
     tasks: dict[str, list[Group]] = {}
     for group in groups:
         tasks.setdefault(f"{group.algorithm} on {group.environment}", []).append(group)
-    return tuple(advise_task(results, task, members, goal, courses_of) for task, members in tasks.items())
+    return tuple(advise_task(results, task, members, goal, costs_of) for task, members in tasks.items())
 
 
 def chosen(groups: Sequence[Group], algorithm: str | None, environment: str | None) -> list[Group]:
@@ -113,7 +118,7 @@ def advise_task(
     task: str,
     groups: Sequence[Group],
     goal: str | None = None,
-    courses_of: Callable[[Group], list[Course]] | None = None,
+    costs_of: Callable[[Group], list[RunCosts]] | None = None,
 ) -> Advice:
     rng = np.random.default_rng(SEED)
     name = goal or ("time" if groups[0].primary is THRESHOLD else "throughput")
@@ -124,16 +129,19 @@ def advise_task(
     picks = tuple(item for item in found if isinstance(item, Pick))
     lengths = []
     for pick in picks if metric in (THRESHOLD, THROUGHPUT) else ():
-        by_length = run_lengths((courses_of or group_courses)(pick.group))
+        by_length = run_lengths((costs_of or group_run_costs)(pick.group))
         if by_length is not None:
             lengths.append((pick, by_length))
     return Advice(
         task=task,
         goal=name,
+        metric=metric,
         picks=picks,
         refusals=tuple(item for item in found if isinstance(item, Refusal)),
         lengths=tuple(lengths),
-        flips=axis_flips([(pick.group.axes, pick.contestant, pick.confidence != LOW) for pick in picks]),
+        by_axis=choices_by_axis(
+            [(pick.group.axes, pick.contestant, pick.confidence != LOW) for pick in picks]
+        ),
     )
 
 
@@ -155,17 +163,19 @@ def judge(results: Results, group: Group, metric: Column, rng: np.random.Generat
     best, second = ranked[:2]
     if metric.name not in second.figures:
         reason = results.why_empty(metric.name, group.trials["trial"])
-        why = f"{metric.words} is not readable here" + (f": {reason}" if reason else "")
+        why = f"{metric.words} could not be measured" + (f": {reason}" if reason else "")
         return Refusal(group, why, UNREADABLE)
     if not math.isfinite(badness(best, metric)):
         why = f"no contestant reached a mean return of {group.stop_return:g} within the budget"
-        return Refusal(group, why, f"a larger [budget] in the study, then: {again(directory)}")
+        return Refusal(group, why, f"Give the study a larger [budget], then: {again(directory)}")
     return Pick(
         group, metric, best, second, confidence(best, second, metric), wins(group, best, second, metric, rng)
     )
 
 
-UNREADABLE = "the same study where energy counters can be read, as root if need be, or ask for another --goal"
+UNREADABLE = (
+    "Run the same study where it can be measured (energy counters may need root), or choose another --goal."
+)
 
 
 def with_metric(results: Results, group: Group, metric: Column, rng: np.random.Generator) -> Group:
@@ -189,13 +199,13 @@ def refused(directory: Path, group: Group, metric: Column) -> Refusal | None:
     if metric is THRESHOLD and group.stop_return is None:
         return Refusal(
             group,
-            "the study has no stop rule, so nothing says when a run has learned",
-            "--goal throughput, or a stop rule in [budget] of the study: "
+            "the study has no stop rule, so it is not known when a run has learned",
+            "Use --goal throughput, or add a stop rule to [budget] of the study: "
             f"stop = {{ return = 475, episodes = 20 }}, then: {again(directory)}",
         )
     fewest = min(row.done for row in ranked)
     if fewest < 2:
-        return Refusal(group, "one seed shows no spread", more_seeds(directory, ENOUGH_RUNS))
+        return Refusal(group, "with one seed the spread is unknown", more_seeds(directory, ENOUGH_RUNS))
     scores = np.concatenate([group.runs[row.contestant].known("noise_score") for row in ranked])
     noisy = int((scores > TOO_NOISY).sum())
     if noisy > len(scores) / 2:
@@ -203,8 +213,7 @@ def refused(directory: Path, group: Group, metric: Column) -> Refusal | None:
             group,
             f"too noisy: {noisy} of {len(scores)} trials ran on a disturbed machine "
             f"(noise score above {TOO_NOISY:g})",
-            f"it again while nothing else works on the machine (`rldyno doctor` shows how quiet it is): "
-            f"{again(directory)}",
+            f"Run it again while the machine is idle (`rldyno doctor` shows other load): {again(directory)}",
         )
     return None
 
@@ -217,12 +226,12 @@ def too_few_ranked(directory: Path, group: Group) -> Refusal:
     unlike = [row for row in outside if row.parity is not None and row.parity.state == DIFFERENT]
     if unproven:
         stale = any(row.certificate == STALE for row in outside)
-        rerun = f"rldyno run {directory / 'study.toml'} --out {directory}, which proves what has run"
-        instead = f"rldyno verify {' '.join(unproven)}, then: {again(directory)}" if stale else rerun
+        rerun = f"To prove what has run: rldyno run {directory / 'study.toml'} --out {directory}"
+        instead = f"Run: rldyno verify {' '.join(unproven)}, then: {again(directory)}" if stale else rerun
     elif unlike:
-        instead = f"a study with more contestants that learn alike, then: {again(directory)}"
+        instead = f"Add contestants that learn alike to the study, then: {again(directory)}"
     else:
-        instead = f"rldyno run {directory / 'study.toml'} --out {directory}, with two contestants or more"
+        instead = f"With two contestants or more: rldyno run {directory / 'study.toml'} --out {directory}"
     return Refusal(group, f"{count} can be ranked" + (f" ({why})" if why else ""), instead)
 
 
@@ -232,13 +241,13 @@ def again(directory: Path) -> str:
 
 def more_seeds(directory: Path, seeds: int) -> str:
     study = directory / "study.toml"
-    return f"with seeds = {seeds} in {study}: rldyno run {study} --out {directory} --amend"
+    return f"Set seeds = {seeds} in {study}, then: rldyno run {study} --out {directory} --amend"
 
 
 def confidence(best: Row, second: Row, metric: Column) -> str:
-    """High: beyond chance on enough seeds; moderate: beyond chance on fewer; low: it may be chance."""
+    """High: a clear difference on enough seeds; moderate: on fewer; low: it may be chance."""
     figure = second.figures.get(metric.name)
-    if figure is not None and not told_apart(figure):
+    if figure is not None and not clearly_different(figure):
         return LOW
     return HIGH if min(best.done, second.done) >= ENOUGH_RUNS else MODERATE
 
@@ -256,7 +265,90 @@ def wins(group: Group, best: Row, second: Row, metric: Column, rng: np.random.Ge
     return probability_of_improvement([scores(best)], [scores(second)], rng)
 
 
-def group_courses(group: Group) -> list[Course]:
+def group_run_costs(group: Group) -> list[RunCosts]:
     """Of the ranked contestants; the same for every question, so that its answers agree."""
     ranked = {row.contestant: group.runs[row.contestant] for row in group.ranked}
-    return courses(ranked, np.random.default_rng(SEED))
+    return run_costs(ranked, np.random.default_rng(SEED))
+
+
+Choice = tuple[dict[str, Any], str, bool]
+"""Axes of a group, the contestant picked there, whether the difference is clear."""
+
+
+@dataclass(frozen=True)
+class ChoiceByAxis:
+    """Picks along one axis, everything else the same."""
+
+    axis: str
+    setting: str
+    """The other axes that vary: `2 cores`."""
+    stretches: tuple[tuple[tuple[Any, ...], str, bool], ...]
+    """(neighbouring levels, their pick, whether the difference is clear at all of them)."""
+
+    @property
+    def changes(self) -> bool:
+        return len(self.stretches) > 1
+
+    @property
+    def words(self) -> str:
+        where = f" ({self.setting})" if self.setting else ""
+        parts = [
+            f"{levels_words(self.axis, levels)} `{pick}`" + ("" if clear else ", which may be chance")
+            for levels, pick, clear in self.stretches
+        ]
+        if self.changes:
+            return f"The choice changes with {axis_name(self.axis)}{where}: {'; '.join(parts)}."
+        levels, pick, clear = self.stretches[0]
+        doubt = "" if clear else ", but the difference is not clear everywhere"
+        return f"`{pick}` stays the choice for {levels_words(self.axis, levels)}{where}{doubt}."
+
+
+def choices_by_axis(choices: Sequence[Choice]) -> tuple[ChoiceByAxis, ...]:
+    """One per axis that varies and per setting of the other axes."""
+    if len(choices) < 2:
+        return ()
+    axes = [name for name in choices[0][0] if len({key_of(axes[name]) for axes, _, _ in choices}) > 1]
+    found = []
+    for axis in axes:
+        others = [name for name in axes if name != axis]
+        lines: dict[str, list[Choice]] = {}
+        for choice in choices:
+            lines.setdefault(json.dumps([choice[0][name] for name in others], default=str), []).append(choice)
+        found += [
+            ChoiceByAxis(axis, setting_label(line[0][0], others), stretches(axis, line))
+            for line in lines.values()
+            if len(line) > 1
+        ]
+    return tuple(found)
+
+
+def stretches(axis: str, line: Sequence[Choice]) -> tuple[tuple[tuple[Any, ...], str, bool], ...]:
+    ordered = sorted(line, key=lambda choice: key_of(choice[0][axis]))
+    merged: list[tuple[list[Any], str, bool]] = []
+    for axes, pick, clear in ordered:
+        if merged and merged[-1][1] == pick:
+            levels, _, sure = merged.pop()
+            merged.append(([*levels, axes[axis]], pick, sure and clear))
+        else:
+            merged.append(([axes[axis]], pick, clear))
+    return tuple((tuple(levels), pick, clear) for levels, pick, clear in merged)
+
+
+def key_of(level: Any) -> tuple[bool, float, str]:
+    """Numbers in their order, `[64, 64]` by its size, then texts; none comes first."""
+    if isinstance(level, str) and level.startswith("["):
+        widths = json.loads(level)
+        flat = [width for width in widths if isinstance(width, int)]
+        return (True, float(sum(flat)), level)
+    number = float(level) if isinstance(level, int | float) else 0.0
+    return (level is not None, number, "" if isinstance(level, int | float) else str(level))
+
+
+def levels_words(axis: str, levels: Sequence[Any]) -> str:
+    if len(levels) == 1:
+        return axis_words(axis, levels[0])
+    return f"{axis_name(axis)} {', '.join(map(str, levels[:-1]))} and {levels[-1]}"
+
+
+def axis_name(axis: str) -> str:
+    return {"max_episode_steps": "the limit of episodes"}.get(axis, axis.removeprefix("hyper."))

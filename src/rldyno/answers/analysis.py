@@ -8,11 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rldyno.answers.advice import Advice, advise, group_courses
-from rldyno.answers.breakeven import Course
+from rldyno.answers.advice import Advice, advise, group_run_costs
+from rldyno.answers.break_even import RunCosts
+from rldyno.answers.comparison import compare
 from rldyno.answers.groups import Group
 from rldyno.answers.limits import Distance, distances
-from rldyno.answers.table import compare
 from rldyno.results.load import Results, load_results
 
 Answer = TypeVar("Answer")
@@ -47,12 +47,12 @@ class Analysis:
         question = (goal, algorithm, environment)
         return self.once(
             ("advice", *question),
-            lambda: advise(self.results, self.comparisons, *question, courses_of=self.courses),
+            lambda: advise(self.results, self.comparisons, *question, costs_of=self.run_costs),
         )
 
-    def courses(self, group: Group) -> list[Course]:
+    def run_costs(self, group: Group) -> list[RunCosts]:
         """What runs of the ranked contestants of a comparison cost: the base of its break-evens."""
-        return self.once(("courses", group.label), lambda: group_courses(group))
+        return self.once(("run_costs", group.label), lambda: group_run_costs(group))
 
     def once(self, key: Any, compute: Callable[[], Answer]) -> Answer:
         """The answer to a question that may be asked in several places; rooms above this one use it too."""

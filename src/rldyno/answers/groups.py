@@ -8,11 +8,11 @@ from typing import Any
 
 import polars as pl
 
-from rldyno.answers.parity import Parity
+from rldyno.answers.learning import LearningParity
 from rldyno.answers.runs import Runs
 from rldyno.columns import Column
+from rldyno.proofs.certificate import ABSENT, FAILED, STALE, VALID
 from rldyno.results.columns import column
-from rldyno.results.load import ABSENT, FAILED, STALE, VALID
 from rldyno.stats.bootstrap import Estimate, Floats
 from rldyno.stats.equivalence import DIFFERENT
 from rldyno_rig.algorithms import title_of
@@ -34,9 +34,9 @@ class Figure:
     best: bool = False
     note: str | None = None
     chance: float | None = None
-    """How easily chance alone parts it from the best: p, corrected for all pairs of the group (Holm)."""
+    """Probability of such a difference from the best by chance alone, corrected for all pairs (Holm)."""
     more_seeds: int | None = None
-    """Where that is above 5 %: seeds that would probably tell them apart; None where that is hopeless."""
+    """Where that is above 5 %: further seeds that would probably decide it; None beyond 1,000."""
     equal_within: float | None = None
     """Adaptive seeds: shown to be no more than this share worse than the best."""
 
@@ -57,8 +57,8 @@ class Row:
     failure: str | None
     """Message of the first failed trial."""
     figures: dict[str, Figure]
-    parity: Parity | None = None
-    """How it learns beside the others; None where nothing certified has run to hold it against."""
+    parity: LearningParity | None = None
+    """How it learns compared with the others; None where nothing certified has run."""
 
     @property
     def certified(self) -> bool:
@@ -76,7 +76,7 @@ class Row:
         if not self.certified:
             return f"{CERTIFICATE_WORDS[self.certificate]}: {self.certificate_detail}"
         if self.parity is not None and self.parity.state == DIFFERENT:
-            return f"learns unlike {self.parity.reference}: {self.parity.detail}"
+            return f"learns differently from {self.parity.reference}: {self.parity.detail}"
         return None
 
 

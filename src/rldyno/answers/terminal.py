@@ -11,9 +11,10 @@ from rich.text import Text
 
 from rldyno.answers.analysis import Analysis
 from rldyno.answers.groups import Figure, Group, Row
-from rldyno.answers.sentence import headline, sentence
+from rldyno.answers.wording import headline, sentence
 from rldyno.columns import Column
-from rldyno.results.load import ABSENT, FAILED, STALE, Results
+from rldyno.proofs.certificate import ABSENT, FAILED, STALE
+from rldyno.results.load import Results
 from rldyno.stats.equivalence import DIFFERENT
 from rldyno.text.numbers import bounds, factor, number
 
@@ -30,18 +31,18 @@ def print_answer(analysis: Analysis, console: Console) -> None:
     console.print(LEGEND, width=min(WIDTH, console.width))
     console.print()
     if len(groups) > 1:
-        say(console, headline(groups), bold=True)
+        print_line(console, headline(groups), bold=True)
     for group in groups[:GROUPS_SHOWN]:
-        say(console, sentence(group), bold=len(groups) == 1)
+        print_line(console, sentence(group), bold=len(groups) == 1)
     if len(groups) > GROUPS_SHOWN:
-        say(console, f"{len(groups) - GROUPS_SHOWN} more comparisons are in the report.")
+        print_line(console, f"{len(groups) - GROUPS_SHOWN} more comparisons are in the report.")
     for line in remarks(analysis.results, groups):
-        say(console, line)
+        print_line(console, line)
 
 
 LEGEND = Text(
-    "Below each figure: its 95 % interval over seeds. 3.2×: that many times worse than the best. "
-    "✓ certified; ✗ not certified or learning differently: shown, but not ranked.",
+    "Below each value: its 95 % interval over seeds. 3.2×: that many times worse than the best. "
+    "✓ certified; ✗ not certified, or learns differently: shown, but not ranked.",
     "dim",
 )
 
@@ -87,12 +88,12 @@ def longest_word(*texts: Text) -> int:
 
 
 def contestant_cell(row: Row) -> Text:
-    unlike = row.parity is not None and row.parity.state == DIFFERENT
-    mark = Text("✓ ", "green") if row.certified and not unlike else Text("✗ ", "red")
+    different = row.parity is not None and row.parity.state == DIFFERENT
+    mark = Text("✓ ", "green") if row.certified and not different else Text("✗ ", "red")
     text = mark + Text(row.contestant)
     if not row.certified:
         return text + Text(f"\n  {SHORT[row.certificate]}", "red")
-    return text + Text("\n  learns unlike others", "red") if unlike else text
+    return text + Text("\n  learns differently", "red") if different else text
 
 
 def cell(row: Row, metric: Column, roomy: bool) -> Text:
@@ -118,9 +119,9 @@ def seeds_cell(row: Row) -> Text:
     if row.failed:
         text += Text(f"\n{row.failed} failed", "red")
     if row.pending:
-        text += Text(f"\n{row.pending} to go", "dim")
+        text += Text(f"\n{row.pending} pending", "dim")
     return text
 
 
-def say(console: Console, text: str, bold: bool = False) -> None:
+def print_line(console: Console, text: str, bold: bool = False) -> None:
     console.print(Text(text, "bold" if bold else ""), width=min(WIDTH, console.width), soft_wrap=False)

@@ -14,7 +14,7 @@ from rldyno.claims.effects import (
     REFUTED,
     UNDECIDED,
     CheckVerdict,
-    Comparison,
+    Effect,
     Part,
     concluded,
     estimated,
@@ -22,7 +22,7 @@ from rldyno.claims.effects import (
     trend_of,
     verdict_of,
 )
-from rldyno.claims.evidence import Cell, Evidence, cells, setting_words
+from rldyno.claims.evidence import Evidence, RunGroup, run_groups, setting_words
 from rldyno.claims.form import HYPER, Check, Claim
 from rldyno.claims.metrics import metric
 from rldyno.claims.missing import few_seeds, lacking, unmeasured
@@ -77,7 +77,7 @@ def ratio_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> C
         if axis not in freed and not (HYPER in freed and axis.startswith(HYPER))
     ]
     sides = [
-        by_setting(cells(evidence, evidence.admitted(check.where, side), check.metric, rng), kept)
+        by_setting(run_groups(evidence, evidence.admitted(check.where, side), check.metric, rng), kept)
         for side in (check.a, check.b)
     ]
     shown = varying(evidence, [cell for side in sides for group in side.values() for cell in group], *freed)
@@ -97,12 +97,12 @@ def ratio_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> C
 
 def value_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> CheckVerdict:
     """The metric itself, of every contestant and setting that `a` and `where` admit."""
-    found = cells(evidence, evidence.admitted(check.where, check.a), check.metric, rng)
+    found = run_groups(evidence, evidence.admitted(check.where, check.a), check.metric, rng)
     shown = varying(evidence, found)
     return concluded(
         check,
         [
-            Comparison(
+            Effect(
                 ", ".join(filter(None, [cell.contestant, setting_words(cell.keys, shown)])),
                 cell.point,
                 cell.draws,
@@ -134,7 +134,7 @@ def trend_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> C
     By a straight line through log metric over log axis.
     """
     axis = check.axis or ""
-    found = cells(evidence, evidence.admitted(check.where, check.a), check.metric, rng)
+    found = run_groups(evidence, evidence.admitted(check.where, check.a), check.metric, rng)
     kept = [name for name in evidence.axes if name != axis]
     comparisons = []
     for group in by_setting(found, kept).values():
@@ -149,7 +149,7 @@ def trend_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> C
 def same_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> CheckVerdict:
     """The metric's ratio between every two values of the axis, in every setting."""
     axis = check.axis or ""
-    found = cells(evidence, evidence.admitted(check.where, check.a), check.metric, rng)
+    found = run_groups(evidence, evidence.admitted(check.where, check.a), check.metric, rng)
     kept = [name for name in evidence.axes if name != axis]
     comparisons = [
         ratio_of(
@@ -172,7 +172,7 @@ def depends_check(check: Check, evidence: Evidence, rng: np.random.Generator) ->
     winners: dict[tuple[object, ...], dict[object, object]] = {}
     leads: list[Part] = []
     unclear: list[str] = []
-    for group in by_setting(cells(evidence, rows, check.metric, rng), kept).values():
+    for group in by_setting(run_groups(evidence, rows, check.metric, rng), kept).values():
         if len(group) < 2 or min(cell.n for cell in group) < check.seeds:
             continue
         keys = group[0].keys
@@ -199,12 +199,12 @@ def depends_check(check: Check, evidence: Evidence, rng: np.random.Generator) ->
     return led(UNDECIDED, (f"needs more seeds, or more of {over}: {wanted}",))
 
 
-def lead_of(group: Sequence[Cell], axis: str, over: str, more_is_better: bool) -> Part:
+def lead_of(group: Sequence[RunGroup], axis: str, over: str, more_is_better: bool) -> Part:
     """By how much the best is better than the second, in the metric's unit."""
     best, second, *_ = sorted(group, key=lambda cell: cell.point, reverse=more_is_better)
     sign = 1 if more_is_better else -1
     draws = sign * (best.draws - second.draws)
-    lead = Comparison("", sign * (best.point - second.point), draws, draws, (best, second))
+    lead = Effect("", sign * (best.point - second.point), draws, draws, (best, second))
     label = f"{best.keys[over]}: {best.keys[axis]} before {second.keys[axis]}"
     return Part(label, estimated([lead], LEVEL, geometric=False), best.trials + second.trials)
 
@@ -234,19 +234,19 @@ def freed_columns(named: set[str]) -> set[str]:
     return freed
 
 
-def by_setting(found: Sequence[Cell], kept: Sequence[str]) -> dict[tuple[object, ...], list[Cell]]:
-    settings: dict[tuple[object, ...], list[Cell]] = {}
+def by_setting(found: Sequence[RunGroup], kept: Sequence[str]) -> dict[tuple[object, ...], list[RunGroup]]:
+    settings: dict[tuple[object, ...], list[RunGroup]] = {}
     for cell in found:
         settings.setdefault(tuple(cell.keys[name] for name in kept), []).append(cell)
     return settings
 
 
-def represented(group: Sequence[Cell], check: Check) -> list[Cell]:
+def represented(group: Sequence[RunGroup], check: Check) -> list[RunGroup]:
     """Each contestant, or the best of each framework."""
     if check.represent == "each":
         return list(group)
     sign = -1 if metric(check.metric).more_is_better else 1
-    best: dict[object, Cell] = {}
+    best: dict[object, RunGroup] = {}
     for cell in group:
         rival = best.get(cell.keys["framework"])
         if rival is None or sign * cell.point < sign * rival.point:
@@ -254,7 +254,7 @@ def represented(group: Sequence[Cell], check: Check) -> list[Cell]:
     return list(best.values())
 
 
-def clear_best(group: Sequence[Cell], more_is_better: bool) -> Cell | None:
+def clear_best(group: Sequence[RunGroup], more_is_better: bool) -> RunGroup | None:
     """The cell that beats every other, corrected for their number."""
     best = (max if more_is_better else min)(group, key=lambda cell: cell.point)
     others = [cell for cell in group if cell is not best]
@@ -270,7 +270,7 @@ def flat(values: Floats) -> Floats:
     return values[:, 0] if values.ndim == 2 else values
 
 
-def varying(evidence: Evidence, found: Sequence[Cell], *but: str) -> list[str]:
+def varying(evidence: Evidence, found: Sequence[RunGroup], *but: str) -> list[str]:
     """Columns that tell the settings apart, contestants excepted."""
     named = {"framework", "mode", *but}
     return [
@@ -280,7 +280,7 @@ def varying(evidence: Evidence, found: Sequence[Cell], *but: str) -> list[str]:
     ]
 
 
-def pair_label(a: Cell, b: Cell, freed: set[str], shown: Sequence[str]) -> str:
+def pair_label(a: RunGroup, b: RunGroup, freed: set[str], shown: Sequence[str]) -> str:
     """`jax:jit / torch:eager (2 cores)`: the sides by what they differ in, the setting in brackets."""
     told = ("algorithm", "environment", "device", "cores", "system")
     names: list[str] = [name for name in told if name in freed]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rldyno.claims.evidence import Cell, setting_words
+from rldyno.claims.evidence import RunGroup, setting_words
 from rldyno.claims.form import Check
 from rldyno.claims.missing import few_seeds, unmeasured
 from rldyno.stats.bootstrap import LEVEL, Estimate, Floats
@@ -35,27 +35,27 @@ class CheckVerdict:
     """Over all parts: their mean; where it is to hold everywhere, that of the part that gave the verdict."""
     parts: tuple[Part, ...] = ()
     missing: tuple[str, ...] = ()
-    telling: str = ""
+    decisive: str = ""
     """Label of that part."""
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Effect:
     """An effect with its resamples: `low_draws` and `high_draws` differ where a resample bounds nothing."""
 
     label: str
     point: float
     low_draws: Floats
     high_draws: Floats
-    cells: tuple[Cell, ...]
+    cells: tuple[RunGroup, ...]
 
 
-def ratio_of(a: Cell, b: Cell, label: str) -> Comparison:
+def ratio_of(a: RunGroup, b: RunGroup, label: str) -> Effect:
     with np.errstate(invalid="ignore", divide="ignore"):
         draws = a.draws / b.draws
         point = float(np.divide(a.point, b.point))
     # ∞ / ∞ bounds nothing: such a resample counts for both ends.
-    return Comparison(
+    return Effect(
         label,
         point,
         np.nan_to_num(draws, nan=0, posinf=np.inf),
@@ -64,7 +64,7 @@ def ratio_of(a: Cell, b: Cell, label: str) -> Comparison:
     )
 
 
-def trend_of(group: Sequence[Cell], axis: str, shown: Sequence[str]) -> Comparison:
+def trend_of(group: Sequence[RunGroup], axis: str, shown: Sequence[str]) -> Effect:
     ordered = sorted(group, key=lambda cell: float(cell.keys[axis]))
     x = np.log([float(cell.keys[axis]) for cell in ordered])
     weights = (x - x.mean()) / ((x - x.mean()) ** 2).sum() * (x[-1] - x[0])
@@ -74,10 +74,10 @@ def trend_of(group: Sequence[Cell], axis: str, shown: Sequence[str]) -> Comparis
     ends = f"{axis} {ordered[0].keys[axis]} → {ordered[-1].keys[axis]}"
     label = ", ".join(filter(None, [ordered[0].contestant, setting_words(ordered[0].keys, shown), ends]))
     lows, highs = np.nan_to_num(draws, nan=0, posinf=np.inf), np.nan_to_num(draws, nan=np.inf, posinf=np.inf)
-    return Comparison(label, point, lows, highs, tuple(ordered))
+    return Effect(label, point, lows, highs, tuple(ordered))
 
 
-def concluded(check: Check, comparisons: Sequence[Comparison], geometric: bool = True) -> CheckVerdict:
+def concluded(check: Check, comparisons: Sequence[Effect], geometric: bool = True) -> CheckVerdict:
     """The verdict over all comparisons: on their mean, or on each with the error shared among them."""
     if not comparisons:
         return CheckVerdict(check, UNDECIDED, missing=(unmeasured(check.metric),))
@@ -95,18 +95,18 @@ def concluded(check: Check, comparisons: Sequence[Comparison], geometric: bool =
         return CheckVerdict(check, verdict, overall, parts, more_seeds(verdict, overall, check.bounds))
     verdicts = [verdict_of(part.effect, check.bounds) for part in parts]
     verdict = REFUTED if REFUTED in verdicts else UNDECIDED if UNDECIDED in verdicts else HOLDS
-    telling = next(part for part, each in zip(parts, verdicts, strict=True) if each == verdict)
-    missing = more_seeds(verdict, telling.effect, check.bounds)
-    return CheckVerdict(check, verdict, telling.effect, parts, missing, telling.label)
+    decisive = next(part for part, each in zip(parts, verdicts, strict=True) if each == verdict)
+    missing = more_seeds(verdict, decisive.effect, check.bounds)
+    return CheckVerdict(check, verdict, decisive.effect, parts, missing, decisive.label)
 
 
 def more_seeds(verdict: str, effect: Estimate, bounds: tuple[float | None, float | None]) -> tuple[str, ...]:
     if verdict != UNDECIDED:
         return ()
-    across = "the interval reaches across the bound"
+    across = "the interval includes the bound"
     more = seeds_to_decide(effect, bounds)
     if more is None:
-        return (f"needs many more seeds, or none would do: {across}",)
+        return (f"needs many more seeds, perhaps too many: {across}",)
     return (f"needs about {more} more seed{'' if more == 1 else 's'}: {across}",)
 
 
@@ -123,7 +123,7 @@ def seeds_to_decide(effect: Estimate, bounds: tuple[float | None, float | None])
     return max(known) if known and len(known) == len(wanted) else None
 
 
-def estimated(comparisons: Sequence[Comparison], level: float, geometric: bool) -> Estimate:
+def estimated(comparisons: Sequence[Effect], level: float, geometric: bool) -> Estimate:
     """Mean of the comparisons' effects, geometric for factors, with the interval of its resamples."""
 
     def mean(columns: Sequence[Floats]) -> Floats:

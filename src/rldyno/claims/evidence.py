@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rldyno.answers.duels import rule_of
 from rldyno.answers.groups import axis_words
-from rldyno.answers.sampled import growth_of
+from rldyno.answers.pairs import rule_of
+from rldyno.answers.runs import growth_of
 from rldyno.claims import nets
 from rldyno.claims.form import HYPER, Condition
 from rldyno.claims.metrics import GROWTH, metric, row_columns
 from rldyno.columns import Column
 from rldyno.nets.record import NetsRecord, read_record
+from rldyno.proofs.certificate import VALID
 from rldyno.records.files import MANIFEST_FILE, Json
-from rldyno.results.load import AXES, VALID, Results, load_results
+from rldyno.results.load import AXES, Results, load_results
 from rldyno.stats.anytime import widened
 from rldyno.stats.bootstrap import RESAMPLES, Floats, interquartile_mean
 from rldyno.stats.censored import survival_median
@@ -34,7 +35,7 @@ class Evidence:
     rows: tuple[Json, ...]
     """Usable trials: columns of the results table, `system`, `execution`, `network`, every `hyper.<name>`."""
     uncertified: frozenset[tuple[str, str]]
-    """(contestant, algorithm) whose trials are left out for want of a valid certificate."""
+    """(contestant, algorithm) whose trials are left out because they have no valid certificate."""
     axes: tuple[str, ...]
     """What tells cells apart."""
     has_gpu: bool
@@ -73,7 +74,7 @@ class Evidence:
 def gather(several: Sequence[Results], timed: Sequence[NetsRecord] = ()) -> Evidence:
     """Runs of several results directories, and records of networks timed alone (`timed`).
 
-    Their operating systems stay apart.
+    Their operating systems are not mixed.
     """
     rows: list[Json] = []
     uncertified: set[tuple[str, str]] = set()
@@ -130,7 +131,7 @@ def plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Cell:
+class RunGroup:
     """Runs that differ in nothing but the seed, and one metric of them."""
 
     keys: Json
@@ -140,7 +141,7 @@ class Cell:
     """The statistic of RESAMPLES resamples."""
     trials: tuple[str, ...]
     adaptive: bool = False
-    """Its seeds were added after looks: `draws` are as wide as that asks for."""
+    """Its seeds were added after interim checks: `draws` are as much wider as that requires."""
 
     @property
     def contestant(self) -> str:
@@ -159,7 +160,9 @@ def statistic_of(values: Floats) -> Callable[[Floats], Floats]:
     return survival_median if values.ndim == 2 else interquartile_mean
 
 
-def cells(evidence: Evidence, rows: Sequence[Json], metric_name: str, rng: np.random.Generator) -> list[Cell]:
+def run_groups(
+    evidence: Evidence, rows: Sequence[Json], metric_name: str, rng: np.random.Generator
+) -> list[RunGroup]:
     """One cell per contestant and setting that has the metric at all."""
     measure = metric(metric_name)
     by_cell: dict[tuple[Any, ...], list[tuple[Json, float, bool]]] = {}
@@ -180,7 +183,7 @@ def cells(evidence: Evidence, rows: Sequence[Json], metric_name: str, rng: np.ra
         adaptive = any(row.get("adaptive") for row, _, _ in runs)
         if adaptive:
             draws = widened(draws, float(statistic_of(values)(values)), len(values))
-        made.append(Cell(keys, values, draws, trials, adaptive))
+        made.append(RunGroup(keys, values, draws, trials, adaptive))
     return made
 
 

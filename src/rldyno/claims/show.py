@@ -47,13 +47,13 @@ def lines(verdict: ClaimVerdict) -> list[str]:
                 said.append(f"· … and {len(check.parts) - PARTS_SHOWN} more; --json has them all")
     said += list(verdict.missing)
     if verdict.claim.note and verdict.verdict != UNDECIDED:
-        said.append(f"Read as: {verdict.claim.note}")
+        said.append(f"Interpreted as: {verdict.claim.note}")
     return said
 
 
 def effect_line(check: CheckVerdict) -> str:
     assert check.effect is not None
-    decisive = check.telling or (check.parts[0].label if len(check.parts) == 1 else "")
+    decisive = check.decisive or (check.parts[0].label if len(check.parts) == 1 else "")
     label = f", {decisive}" if decisive else ""
     what = metric(check.check.metric).words + label
     trials = len({trial for part in check.parts for trial in part.trials})

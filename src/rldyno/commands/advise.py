@@ -1,4 +1,4 @@
-"""`rldyno advise`: which contestant to take, how sure that is, and where the choice flips."""
+"""`rldyno advise`: which contestant to take, how sure that is, and where the choice changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from rldyno.answers.advice import Advice, Pick
-    from rldyno.answers.breakeven import BreakEven
+    from rldyno.answers.break_even import BreakEven
     from rldyno.stats.bootstrap import Estimate
 
 WIDTH = 100
@@ -23,13 +23,15 @@ def advise(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A results directory, finished or not.")],
     goal: Annotated[
         str | None,
-        typer.Option(help="time, throughput, memory, energy or startup; time where there is a stop rule."),
+        typer.Option(
+            help="time (the default with a stop rule), throughput, memory, energy, startup, or a column."
+        ),
     ] = None,
     algorithm: Annotated[str | None, typer.Option(help="Only this algorithm.")] = None,
     environment: Annotated[str | None, typer.Option(help="Only this environment.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the advice as JSON.")] = False,
 ) -> None:
-    """Say which contestant to take; exit with 1 when the results allow no advice at all."""
+    """Show which contestant to take; exit with 1 when the results allow no advice at all."""
     from rich.console import Console
 
     from rldyno.answers.analysis import Analysis
@@ -48,32 +50,31 @@ def advise(
 def print_advice(found: Advice, directory: Path, console: Console) -> None:
     from rich.text import Text
 
-    from rldyno.answers import advice_words
+    from rldyno.answers import wording
 
-    def say(text: str, style: str = "") -> None:
+    def print_line(text: str, style: str = "") -> None:
         console.print(Text(text, style), width=min(WIDTH, console.width))
 
-    goals = {"time": "time to learn", "startup": "start-up"}
-    say(f"{found.task}, by {goals.get(found.goal, found.goal)}", "bold")
+    print_line(f"{found.task}, by {found.metric.words}", "bold")
     for pick in found.picks[:SETTINGS_SHOWN]:
         prefix = f"{pick.group.setting}: " if pick.group.setting else ""
-        say(prefix + advice_words.pick_words(pick, found.goal), "green")
-        say(advice_words.confidence_words(pick, directory))
-        say(advice_words.evidence_words(pick), "dim")
+        print_line(prefix + wording.pick_words(pick), "green")
+        print_line(wording.confidence_words(pick, directory))
+        print_line(wording.evidence_words(pick), "dim")
     if len(found.picks) > SETTINGS_SHOWN:
-        say(f"… and {len(found.picks) - SETTINGS_SHOWN} more settings; --json has them all.", "dim")
-    for flip in found.flips:
-        say(flip.words)
+        print_line(f"… and {len(found.picks) - SETTINGS_SHOWN} more settings; --json has them all.", "dim")
+    for choice in found.by_axis:
+        print_line(choice.words)
     for pick, lengths in found.lengths[:SETTINGS_SHOWN]:
         prefix = f"{pick.group.setting}: " if pick.group.setting else ""
-        say(prefix + advice_words.length_words(pick, lengths))
+        print_line(prefix + wording.length_words(pick, lengths))
     alike: dict[tuple[str, str], list[str]] = {}
     for refusal in found.refusals:
         alike.setdefault((refusal.why, refusal.instead), []).append(refusal.group.setting)
     for (why, instead), settings in alike.items():
         prefix = f"{'; '.join(settings)}: " if any(settings) else ""
-        say(f"{prefix}No advice: {why}.", "red")
-        say(f"Run instead: {instead}")
+        print_line(f"{prefix}No advice: {why}.", "red")
+        print_line(instead)
     console.print()
 
 
@@ -90,21 +91,21 @@ def advice_json(found: Advice) -> dict[str, Any]:
             {
                 "setting": pick.group.setting,
                 "shortest": lengths.shortest,
-                "overtakes": [turn_json(turn) for turn in lengths.turns],
-                "modes": [turn_json(turn) for turn in lengths.modes],
+                "overtakes": [crossover_json(crossover) for crossover in lengths.crossovers],
+                "modes": [crossover_json(crossover) for crossover in lengths.modes],
             }
             for pick, lengths in found.lengths
         ],
         "flips": [
             {
-                "axis": flip.axis,
-                "setting": flip.setting,
+                "axis": choice.axis,
+                "setting": choice.setting,
                 "picks": [
                     {"levels": list(levels), "contestant": pick, "clear": clear}
-                    for levels, pick, clear in flip.stretches
+                    for levels, pick, clear in choice.stretches
                 ],
             }
-            for flip in found.flips
+            for choice in found.by_axis
         ],
     }
 
@@ -127,14 +128,14 @@ def pick_json(pick: Pick) -> dict[str, Any]:
     }
 
 
-def turn_json(turn: BreakEven) -> dict[str, Any]:
+def crossover_json(crossover: BreakEven) -> dict[str, Any]:
     return {
-        "first": turn.first,
-        "then": turn.then,
-        "never": turn.never,
-        "steps": estimate_json(turn.steps),
-        "updates": estimate_json(turn.updates),
-        "words": turn.words,
+        "first": crossover.first,
+        "then": crossover.then,
+        "never": crossover.never,
+        "steps": estimate_json(crossover.steps),
+        "updates": estimate_json(crossover.updates),
+        "words": crossover.words,
     }
 
 

@@ -1,4 +1,4 @@
-"""`rldyno claims`: which claims the results bear out."""
+"""`rldyno claims`: which claims the results confirm."""
 
 from __future__ import annotations
 

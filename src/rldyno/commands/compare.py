@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rldyno.answers.compare import Comparison
+    from rldyno.answers.changes import Changes
 
 COLOURS = {"worse": "red", "better": "green", "unchanged": "", "undecided": "yellow"}
 
@@ -22,8 +22,8 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Only this one; may be repeated. threshold, throughput, cpu, memory, startup, update, "
-            "over_floor.",
+            help="Only this one; may be repeated. time, throughput, cpu_time, memory, startup, update, "
+            "over_floor, or a column of the result table.",
         ),
     ] = None,
     threshold: Annotated[
@@ -31,12 +31,14 @@ def compare(
     ] = 0.05,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown for a pull request.")] = False,
 ) -> None:
-    """Say what got faster or slower from A to B; exit with 1 if something got slower beyond the threshold."""
-    from rldyno.answers import compare as comparing
+    """Show what got faster or slower from A to B; exit with 1 if something got slower than the threshold."""
+    from rldyno.answers.analysis import Analysis
+    from rldyno.answers.changes import compare_results
+    from rldyno.answers.changes_text import markdown as as_markdown
 
-    found = comparing.compare_results(first, second, threshold, metric or ())
+    found = compare_results(Analysis.load(first), Analysis.load(second), threshold, metric or ())
     if markdown:
-        print(comparing.markdown(found))
+        print(as_markdown(found))
     else:
         from rich.console import Console
 
@@ -45,25 +47,25 @@ def compare(
         raise typer.Exit(1)
 
 
-def print_comparison(found: Comparison, console: Console) -> None:
+def print_comparison(found: Changes, console: Console) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    from rldyno.answers.compare import figures, headline, ordered, seeds_words
+    from rldyno.answers.changes_text import figures, headline, ordered, seeds_words
 
     if found.unlike:
-        console.print("Not only the results differ:", style="yellow")
+        console.print("Other differences between A and B:", style="yellow")
         for line in found.unlike:
             console.print(f"  {line}", style="yellow", markup=False)
     changes = ordered(found)
-    for cell in dict.fromkeys(change.cell for change in changes):
-        shown = Table(title=Text(cell, "bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for setting in dict.fromkeys(change.setting for change in changes):
+        shown = Table(title=Text(setting, "bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
         for title in ("Contestant", "Metric", "Verdict"):
             shown.add_column(title)
         for title in ("A", "B", "B / A", "95 % interval"):
             shown.add_column(title, justify="right")
-        for change in (change for change in changes if change.cell == cell):
+        for change in (change for change in changes if change.setting == setting):
             metric = f"{change.metric.title}, {change.metric.unit}"
             word = Text(change.word, COLOURS[change.verdict])
             shown.add_row(change.contestant, metric, word, *figures(change))

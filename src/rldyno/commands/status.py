@@ -15,7 +15,7 @@ def status(
     from rich.console import Console
     from rich.markup import escape
 
-    from rldyno.answers.looks import status_lines
+    from rldyno.answers.adaptive import status_lines
     from rldyno.records.directory import ResultsDirectory
     from rldyno.records.locks import lock_holder
     from rldyno.records.status import STATES

@@ -83,6 +83,8 @@ METRICS: tuple[Metric[TrialReadings], ...] = (
                     unit="J",
                     better="lower",
                     source="energy.total_joules",
+                    aliases=("energy",),
+                    needs="needs readable energy counters",
                     missing="energy is not readable here",
                 ),
                 _total,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,20 @@ import polars as pl
 from rldyno.columns import Kind
 from rldyno.errors import Problem
 from rldyno.limits.trials import MachineLimits
-from rldyno.machine.noise import judged_by, quickest_calibrations
+from rldyno.machine.noise import rescored
 from rldyno.probe.metrics import sample_columns
-from rldyno.proofs.certificate import ABSENT as ABSENT
-from rldyno.proofs.certificate import FAILED as FAILED
-from rldyno.proofs.certificate import STALE as STALE
-from rldyno.proofs.certificate import VALID as VALID
 from rldyno.proofs.certificate import Certificate, Code, Subject, best_validity, read_certificates
-from rldyno.records import files as records
-from rldyno.records.files import Json
+from rldyno.records.calibrations import BestCalibrations, best_calibrations
+from rldyno.records.csv_files import read_csv
+from rldyno.records.directory import ResultsDirectory
+from rldyno.records.files import Json, read_json
+from rldyno.records.outcome import Outcome
+from rldyno.records.status import PENDING
 from rldyno.results.columns import COLUMNS
-from rldyno.results.rows import PENDING, RowReader
+from rldyno.results.rows import Row, RowReader
 from rldyno_rig import schema
 from rldyno_rig.hyper import network_kind
+from rldyno_rig.trial_file import TrialFile
 
 # What makes two trials comparable. Hyper-parameters that vary are appended as `hyper.<name>`.
 AXES = (
@@ -65,7 +66,7 @@ class Results:
     """The distinct sets of package versions, Python's included, that a contestant's trials ran with."""
     codes: Mapping[str, tuple[Mapping[str, str], ...]]
     """The distinct sets of code, as hashes of backend, reference and rig, that they ran."""
-    hypers: Mapping[str, Json]
+    hypers: Mapping[str, Mapping[str, Any]]
     """Trial → all its hyper-parameters; those that vary are columns of `trials` too."""
     reasons: Mapping[str, Mapping[str, str]]
     """Trial → column → why it is empty, for every figure of ended trials."""
@@ -90,74 +91,33 @@ class Results:
         return said.most_common(1)[0][0] if said else None
 
     def episodes(self, trial: str) -> pl.DataFrame:
-        return records.read_csv(self._file(trial, schema.EPISODES_FILE), schema.EPISODE_COLUMNS)
+        return read_csv(self._file(trial, schema.EPISODES_FILE), schema.EPISODE_COLUMNS)
 
     def progress(self, trial: str) -> pl.DataFrame:
-        return records.read_csv(self._file(trial, schema.PROGRESS_FILE), schema.PROGRESS_COLUMNS)
+        return read_csv(self._file(trial, schema.PROGRESS_FILE), schema.PROGRESS_COLUMNS)
 
     def samples(self, trial: str) -> pl.DataFrame:
-        return records.read_csv(self._file(trial, schema.SAMPLES_FILE), sample_columns())
+        return read_csv(self._file(trial, schema.SAMPLES_FILE), sample_columns())
 
     def _file(self, trial: str, name: str) -> Path:
-        return records.Results(self.directory).trial(trial) / name
+        return ResultsDirectory(self.directory).trial(trial) / name
 
 
 def load_results(directory: Path) -> Results:
     """Read everything but the series. A half-done directory is read as far as it goes."""
-    paths = records.Results(directory)
+    paths = ResultsDirectory(directory)
     manifest = paths.read_manifest().to_json()
-    unreadable: list[str] = []
-
-    def read(path: Path) -> Json | None:
-        """The file's object; None when it is missing, and when it is damaged, which is noted."""
-        try:
-            return records.read_json(path)
-        except Problem:
-            if path.exists():
-                unreadable.append(str(path.relative_to(directory)))
-            return None
-
-    certificates = read_certificates(paths.certificates, read)
-    of_subject: dict[Subject, list[Certificate]] = defaultdict(list)
-    for certificate in certificates:
-        of_subject[certificate.subject].append(certificate)
-
-    limits = MachineLimits(manifest.get("limits"))
-    quickest = quickest_calibrations(directory)
-    rows: list[Json] = []
-    hypers: list[Json] = []
-    facts_of: dict[str, Json] = {}
-    reasons: dict[str, dict[str, str]] = {}
-    versions: dict[str, list[dict[str, str]]] = defaultdict(list)
-    codes: dict[str, list[dict[str, str]]] = defaultdict(list)
-    reader = RowReader(COLUMNS.values())
+    files = _Files(directory)
+    certificates = read_certificates(paths.certificates, files.read)
+    table = _Table(certificates, MachineLimits(manifest.get("limits")), best_calibrations(directory))
     planned = paths.trial_ids()
     for trial in planned:
         home = paths.trial(trial)
-        asked = read(home / schema.TRIAL_FILE)
-        if asked is None:
-            continue
-        facts = read(home / schema.FACTS_FILE)
-        outcome = with_noise_judged(read(home / schema.OUTCOME_FILE), quickest)
-        row = reader.row(trial, asked, outcome)
-        row |= limits.figures(asked, facts, row)
-        if outcome is not None:
-            reasons[trial] = reader.reasons(outcome, row) | limits.reasons(row)
-        row["certificate"], row["certificate_detail"] = best_validity(
-            of_subject[subject_of(asked)], None if facts is None else Code.from_json(facts)
-        )
-        if facts is not None:
-            facts_of.setdefault(row["contestant"], facts)
-            ran_with = {"python": facts.get("python"), **(facts.get("versions") or {})}
-            if ran_with not in versions[row["contestant"]]:
-                versions[row["contestant"]].append(ran_with)
-            ran = {name: str(facts[f"{name}_sha256"]) for name in CODE if facts.get(f"{name}_sha256")}
-            if ran not in codes[row["contestant"]]:
-                codes[row["contestant"]].append(ran)
-        rows.append(row)
-        hypers.append(asked.get("hyper") or {})
-
-    ended = {row["trial"] for row in rows if row["status"] != PENDING}
+        requested = files.read_trial(home / schema.TRIAL_FILE)
+        if requested is not None:
+            facts = files.read(home / schema.FACTS_FILE)
+            table.add(trial, *requested, facts, files.read(home / schema.OUTCOME_FILE))
+    ended = {row["trial"] for row in table.rows if row["status"] != PENDING}
     if not ended:
         raise Problem(
             f"no trial in {directory} has ended yet: there is nothing to answer from",
@@ -170,26 +130,98 @@ def load_results(directory: Path) -> Results:
         title=study_title(study) or directory.resolve().name,
         study=study,
         manifest=manifest,
-        trials=trials_frame(rows, hypers),
-        facts=facts_of,
-        hypers={row["trial"]: values for row, values in zip(rows, hypers, strict=True)},
-        versions={name: tuple(found) for name, found in versions.items()},
-        codes={name: tuple(found) for name, found in codes.items()},
-        reasons=reasons,
+        trials=trials_frame(table.rows, list(table.hypers.values())),
+        facts=table.facts,
+        hypers=table.hypers,
+        versions={name: tuple(found) for name, found in table.versions.items()},
+        codes={name: tuple(found) for name, found in table.codes.items()},
+        reasons=table.reasons,
         certificates=certificates,
         pending=tuple(trial for trial in planned if trial not in ended),
-        unreadable=tuple(unreadable),
+        unreadable=tuple(files.unreadable),
     )
 
 
-def with_noise_judged(outcome: Json | None, quickest: Mapping[str, int]) -> Json | None:
-    """Its noise by what all trials of the directory tell, not only those before it."""
-    if outcome is None or not outcome.get("noise"):
-        return outcome
-    return {**outcome, "noise": judged_by(outcome["noise"], quickest)}
+class _Files:
+    """Reads files of a results directory, and notes those that are damaged."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.unreadable: list[str] = []
+
+    def read(self, path: Path) -> Json | None:
+        """The file's object; None when it is missing or damaged."""
+        try:
+            return read_json(path)
+        except Problem:
+            if path.exists():
+                self._note(path)
+            return None
+
+    def read_trial(self, path: Path) -> tuple[TrialFile, Json] | None:
+        found = self.read(path)
+        try:
+            return None if found is None else (TrialFile.from_json(found), found)
+        except (KeyError, TypeError, ValueError):
+            self._note(path)
+            return None
+
+    def _note(self, path: Path) -> None:
+        self.unreadable.append(str(path.relative_to(self._directory)))
 
 
-def trials_frame(rows: list[Json], hypers: list[Json]) -> pl.DataFrame:
+class _Table:
+    """The rows of the result table, and what else is kept of each trial."""
+
+    def __init__(
+        self, certificates: Iterable[Certificate], limits: MachineLimits, best: BestCalibrations
+    ) -> None:
+        self._reader = RowReader(COLUMNS.values())
+        self._limits, self._best_calibrations = limits, best
+        self._certificates: dict[Subject, list[Certificate]] = defaultdict(list)
+        for certificate in certificates:
+            self._certificates[certificate.subject].append(certificate)
+        self.rows: list[Row] = []
+        self.hypers: dict[str, Mapping[str, Any]] = {}
+        self.facts: dict[str, Json] = {}
+        self.reasons: dict[str, dict[str, str]] = {}
+        self.versions: dict[str, list[dict[str, str]]] = defaultdict(list)
+        self.codes: dict[str, list[dict[str, str]]] = defaultdict(list)
+
+    def add(
+        self, trial: str, requested: TrialFile, as_json: Json, facts: Json | None, ended: Json | None
+    ) -> None:
+        row = self._reader.settings(trial, requested)
+        if ended is not None:
+            outcome = with_noise_rescored(Outcome.from_json(ended), self._best_calibrations)
+            row, self.reasons[trial] = self._reader.measured(row, outcome)
+        row |= self._limits.figures(as_json, facts, row)
+        if ended is not None:
+            self.reasons[trial] |= self._limits.reasons(row)
+        row["certificate"], row["certificate_detail"] = best_validity(
+            self._certificates[subject_of(requested)], None if facts is None else Code.from_json(facts)
+        )
+        self.rows.append(row)
+        self.hypers[trial] = requested.hyper
+        if facts is not None:
+            self._add_facts(str(requested.contestant), facts)
+
+    def _add_facts(self, contestant: str, facts: Json) -> None:
+        self.facts.setdefault(contestant, facts)
+        ran_with = {"python": facts.get("python"), **(facts.get("versions") or {})}
+        if ran_with not in self.versions[contestant]:
+            self.versions[contestant].append(ran_with)
+        ran = {name: str(facts[f"{name}_sha256"]) for name in CODE if facts.get(f"{name}_sha256")}
+        if ran not in self.codes[contestant]:
+            self.codes[contestant].append(ran)
+
+
+def with_noise_rescored(outcome: Outcome, best: BestCalibrations) -> Outcome:
+    """With the noise score that follows from all trials of the directory, not only from those before it."""
+    return outcome if outcome.noise is None else replace(outcome, noise=rescored(outcome.noise, best))
+
+
+def trials_frame(rows: list[Row], hypers: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     columns = {name: DTYPES[column.kind] for name, column in COLUMNS.items()}
     frame = pl.from_dicts(rows, schema=columns, strict=False)
     for name, values in varying_hypers(rows, hypers).items():
@@ -197,7 +229,7 @@ def trials_frame(rows: list[Json], hypers: list[Json]) -> pl.DataFrame:
     return frame
 
 
-def varying_hypers(rows: list[Json], hypers: list[Json]) -> dict[str, list[Any]]:
+def varying_hypers(rows: list[Row], hypers: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """The hyper-parameters that a study varies: those with two values within one algorithm and environment.
 
     Trials of a task in which a field does not vary have None there.
@@ -217,9 +249,9 @@ def varying_hypers(rows: list[Json], hypers: list[Json]) -> dict[str, list[Any]]
     return varying
 
 
-def subject_of(asked: Json) -> Subject:
-    network = network_kind((asked.get("hyper") or {}).get("convolutions") or ())
-    return Subject.from_json({**asked, "network": network})
+def subject_of(requested: TrialFile) -> Subject:
+    network = network_kind(requested.hyper.get("convolutions") or ())
+    return Subject(requested.contestant, requested.algorithm, network, requested.device)
 
 
 def read_text(path: Path) -> str:

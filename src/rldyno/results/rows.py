@@ -2,94 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rldyno.columns import Column
+from rldyno.records.outcome import NO_RESULT, Outcome
+from rldyno.records.outcome import NOT_RECORDED as NOT_KEPT
+from rldyno.records.status import PENDING
+from rldyno_rig.trial_file import TrialFile
 
 Row = dict[str, Any]
 Path = tuple[str, ...]
-
-PENDING = "pending"
-NO_RESULT = "the worker left no result"
-NOT_KEPT = "recorded before this figure was measured"
+Blocks = dict[Path, list[tuple[str, str]]]
+"""Path of an object in a record → (column, field) of what it holds: each object is looked up once."""
 _TRIAL_FILE = "trial:"
 
 
 class RowReader:
-    """Made once for a table: columns of one object of a record are looked up together."""
+    """Made once for a table."""
 
     def __init__(self, columns: Iterable[Column]) -> None:
         self._columns = {column.name: column for column in columns}
-        self._settings: dict[Path, list[tuple[str, str]]] = {}
-        self._measured: dict[Path, list[tuple[str, str]]] = {}
+        self._settings: Blocks = {}
+        self._measured: Blocks = {}
         for column in self._columns.values():
             if column.source:
-                from_trial = column.source.startswith(_TRIAL_FILE)
+                blocks = self._settings if column.source.startswith(_TRIAL_FILE) else self._measured
                 *path, field = column.source.removeprefix(_TRIAL_FILE).split(".")
-                blocks = self._settings if from_trial else self._measured
                 blocks.setdefault(tuple(path), []).append((column.name, field))
-        self._derived = [column for column in self._columns.values() if column.derive is not None]
+        self._texts = [
+            name for block in self._measured.values() for name, _ in block if self._columns[name].kind is str
+        ]
+        self._converted = [
+            (column.name, column.derive)
+            for column in self._columns.values()
+            if column.derive is not None and not column.parts
+        ]
+        self._computed = [
+            (column, column.derive)
+            for column in self._columns.values()
+            if column.derive is not None and column.parts
+        ]
+        self._default_reasons = {name: column.missing or NOT_KEPT for name, column in self._columns.items()}
+        self._explained = [
+            name
+            for name, column in self._columns.items()
+            if not column.may_be_empty and (column.source or column.derive)
+        ]
 
-    def row(self, trial: str, trial_file: Mapping[str, Any], outcome: Mapping[str, Any] | None) -> Row:
-        """Without an outcome: the settings of a trial that has not ended."""
-        row: Row = {"trial": trial, **_values(trial_file, self._settings)}
-        if outcome is None:
-            return row | {"status": PENDING}
-        row |= _values(outcome, self._measured)
-        for column in self._derived:
-            assert column.derive is not None
-            known = [row[column.name]] if column.source else []
-            known += [row.get(part) for part in column.parts]
-            row[column.name] = None if None in known else column.derive(*known)
+    def settings(self, trial: str, trial_file: TrialFile) -> Row:
+        """The row of a trial that has not ended."""
+        contestant = trial_file.contestant
+        names = {"contestant": str(contestant), "framework": contestant.framework, "mode": contestant.mode}
+        row: Row = {"trial": trial, "status": PENDING}
+        for path, columns in self._settings.items():
+            block = _block(trial_file, path) if path else vars(trial_file) | names
+            for name, field in columns:
+                row[name] = block.get(field)
         return row
 
-    def reasons(self, outcome: Mapping[str, Any], row: Row) -> dict[str, str]:
-        """Column → why it is empty, for every one that should hold a value and does not."""
-        return {
-            name: self._why(column, outcome, row)
-            for name, column in self._columns.items()
-            if row.get(name) is None and not column.may_be_empty
-        }
+    def measured(self, row: Row, outcome: Outcome) -> tuple[Row, dict[str, str]]:
+        """The row of a trial that has ended; column → why it is empty, for those that should hold a value."""
+        row = dict(row)
+        said: dict[str, str] = {}
+        """What the record itself gives as the reason."""
+        record = {**outcome.sections, **vars(outcome)}
+        for path, columns in self._measured.items():
+            block = _block(record, path)
+            reasons = block.get("reasons") or {}
+            whole = _reason_of_block(outcome, path)
+            for name, field in columns:
+                row[name] = value = block.get(field)
+                if value is None and (reason := reasons.get(field) or whole):
+                    said[name] = reason
+        for name in self._texts:
+            row[name] = shares_text(row[name])
+        for name, convert in self._converted:
+            if row[name] is not None:
+                row[name] = convert(row[name])
+        for column, derive in self._computed:
+            self._compute(column, derive, row, said)
+        missing = [name for name in self._explained if row[name] is None]
+        return row, {name: said.get(name) or self._default_reasons[name] for name in missing}
 
-    def _why(self, column: Column, outcome: Mapping[str, Any], row: Row) -> str:
-        for part in column.parts:
-            if row.get(part) is None:
-                return self._why(self._columns[part], outcome, row)
-        return _said(column, outcome) or column.missing or NOT_KEPT
+    def _compute(self, column: Column, derive: Callable[..., Any], row: Row, said: dict[str, str]) -> None:
+        name = column.name
+        known = [row.get(part) for part in column.parts]
+        if None in known:
+            part = column.parts[known.index(None)]
+            row[name], said[name] = None, said.get(part) or self._default_reasons[part]
+        elif not column.source:
+            row[name] = derive(*known)
+        elif row[name] is not None:
+            row[name] = derive(row[name], *known)
 
 
-def _said(column: Column, outcome: Mapping[str, Any]) -> str | None:
-    """The reason that the record itself gives: for the value, or for the object that would hold it."""
-    if not column.source or column.source.startswith(_TRIAL_FILE):
-        return None
-    *path, field = column.source.split(".")
-    said: str | None = (find_block(outcome, path).get("reasons") or {}).get(field)
-    if not said and path:
-        said = (outcome.get("reasons") or {}).get(path[0])
-        if not said and path[0] == "result" and outcome.get("result") is None:
-            return NO_RESULT
-    return said
-
-
-def _values(record: Mapping[str, Any], blocks: Mapping[Path, list[tuple[str, str]]]) -> Row:
-    row: Row = {}
-    for path, columns in blocks.items():
-        block = find_block(record, path)
-        for name, field in columns:
-            row[name] = block.get(field)
-    return row
-
-
-def find_block(record: Mapping[str, Any], path: Iterable[str]) -> Mapping[str, Any]:
+def _block(record: Any, path: Path) -> Mapping[str, Any]:
     """The object under a path of names; empty where the record has none."""
     block = record
     for name in path:
-        inner = block.get(name)
-        if not isinstance(inner, dict):
-            return {}
-        block = inner
-    return block
+        block = block.get(name) if isinstance(block, dict) else getattr(block, name, None)
+    if block is None:
+        return {}
+    found: Mapping[str, Any] = block if isinstance(block, dict) else vars(block)
+    return found
+
+
+def _reason_of_block(outcome: Outcome, path: Path) -> str | None:
+    """Why the whole object is not there, as far as the outcome says."""
+    if not path:
+        return None
+    no_result = NO_RESULT if path[0] == "result" and outcome.result is None else None
+    return outcome.reasons.get(path[0]) or no_result
 
 
 def shares_text(value: Any) -> Any:

@@ -17,7 +17,7 @@ from rldyno.study.plan import Cell, Plan, Trial
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rldyno.answers.looks import Standing
+    from rldyno.answers.adaptive import GroupCheck
 
 RunTrials = Callable[[Plan], None]
 """Runs those trials of a plan that are not done."""
@@ -74,8 +74,8 @@ def add_seeds(
     A check depends on the records alone, and is written before the trials that it adds run: a run that was
     killed continues with the same decisions.
     """
-    from rldyno.answers import looks
-    from rldyno.answers.duels import rule_of
+    from rldyno.answers import adaptive
+    from rldyno.answers.pairs import rule_of
     from rldyno.results.load import load_results
 
     rule = rule_of(manifest.to_json())
@@ -83,19 +83,19 @@ def add_seeds(
         return manifest
     while True:
         so_far = current_plan(plan, manifest)
-        standings = looks.look(load_results(directory.root), rule)
-        added = next_seeds(plan, so_far, standings)
+        group_checks = adaptive.interim_checks(load_results(directory.root), rule)
+        added = next_seeds(plan, so_far, group_checks)
         ended = None
         if hours.spent() and (added or unfinished(directory, so_far)):
             added, ended = [], "hours"
         elif not added:
-            ended = looks.ending(standings)
-        manifest = with_check(manifest, standings, len(added), ended)
+            ended = adaptive.ending(group_checks)
+        manifest = with_check(manifest, group_checks, len(added), ended)
         wanted = {trial.id for trial in (*so_far.trials, *added)}
         ids = tuple(trial.id for trial in plan.trials if trial.id in wanted)
         manifest = replace(manifest, trials=ids)
         directory.write_manifest(manifest)
-        report_check(standings, added, ended, rule.within, console)
+        report_check(group_checks, added, ended, rule.within, console)
         if ended:
             return manifest
         hours.timed(run, replace(plan, trials=tuple(added)))
@@ -105,17 +105,17 @@ def unfinished(directory: ResultsDirectory, plan: Plan) -> bool:
     return not all(trial_state(directory.trial(trial.id)).ended for trial in plan.trials)
 
 
-def next_seeds(plan: Plan, so_far: Plan, standings: Iterable[Standing]) -> list[Trial]:
+def next_seeds(plan: Plan, so_far: Plan, group_checks: Iterable[GroupCheck]) -> list[Trial]:
     """For each open comparison the first seed that one of the two contestants has not run."""
     trials = {trial.id: trial for trial in plan.trials}
     by_place: dict[tuple[Cell, int], Trial] = {(trial.cell, trial.block): trial for trial in plan.trials}
     present = {(trial.cell, trial.block) for trial in so_far.trials}
     wanted: set[tuple[Cell, int]] = set()
-    for group in standings:
-        for duel in group.open:
-            pair = [trials[group.trials[name]].cell for name in (duel.first, duel.second)]
+    for group in group_checks:
+        for open_pair in group.open:
+            cells = [trials[group.trials[name]].cell for name in (open_pair.first, open_pair.second)]
             for block in range(len(plan.study.seeds)):
-                missing = {(cell, block) for cell in pair} - present
+                missing = {(cell, block) for cell in cells} - present
                 if missing:
                     wanted |= missing
                     break
@@ -123,14 +123,16 @@ def next_seeds(plan: Plan, so_far: Plan, standings: Iterable[Standing]) -> list[
     return [trial for trial in plan.trials if trial.id in ids]
 
 
-def with_check(manifest: Manifest, standings: Sequence[Standing], added: int, ended: str | None) -> Manifest:
+def with_check(
+    manifest: Manifest, group_checks: Sequence[GroupCheck], added: int, ended: str | None
+) -> Manifest:
     """With this interim check, of the groups that changed since the last; without it when nothing changed."""
-    from rldyno.answers import looks
+    from rldyno.answers import adaptive
 
     if manifest.adaptive is None:
         return manifest
-    known = looks.latest(manifest.to_json())
-    check = InterimCheck.from_json(looks.look_json(standings, now_iso(), added))
+    known = adaptive.latest_checks(manifest.to_json())
+    check = InterimCheck.from_json(adaptive.check_json(group_checks, now_iso(), added))
     check = replace(
         check, groups=tuple(group for group in check.groups if known.get(group["label"]) != group)
     )
@@ -141,27 +143,27 @@ def with_check(manifest: Manifest, standings: Sequence[Standing], added: int, en
 
 
 def report_check(
-    standings: Sequence[Standing],
+    group_checks: Sequence[GroupCheck],
     added: Sequence[Trial],
     ended: str | None,
     within: float,
     console: Console,
 ) -> None:
-    from rldyno.answers import looks
-    from rldyno.answers.duels import OPEN
+    from rldyno.answers import adaptive
+    from rldyno.answers.pairs import OPEN
 
-    every = [duel for group in standings for duel in group.duels]
-    open_ = sum(duel.state == OPEN for duel in every)
+    every = [pair for group in group_checks for pair in group.pairs]
+    open_ = sum(pair.state == OPEN for pair in every)
     lines = [f"interim check: {len(every) - open_} of {len(every)} comparisons decided, {open_} open"]
     lines += [
-        f"  {group.label}: {looks.duel_words(looks.duel_json(duel), within)}"
-        for group in standings
-        for duel in group.open
+        f"  {group.label}: {adaptive.pair_words(adaptive.pair_json(pair), within)}"
+        for group in group_checks
+        for pair in group.open
     ]
     if ended:
-        lines.append(f"no more seeds: {looks.ENDINGS[ended]}")
+        lines.append(f"no more seeds: {adaptive.ENDINGS[ended]}")
     else:
         seeds = sorted({trial.seed for trial in added})
-        lines.append(f"adding {looks.counted(len(added), 'trial')}, seed {', '.join(map(str, seeds))}")
+        lines.append(f"adding {adaptive.counted(len(added), 'trial')}, seed {', '.join(map(str, seeds))}")
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

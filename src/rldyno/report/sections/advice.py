@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rldyno.answers import advice, advice_words
+from rldyno.answers import advice, wording
 from rldyno.answers.groups import Group
 from rldyno.report.material import Material
 from rldyno.report.section import Section
@@ -44,19 +44,18 @@ def task_advice(material: Material) -> list[TaskAdvice]:
 def advised(directory: Path, found: advice.Advice) -> TaskAdvice:
     alike = same_everywhere(found)
     picks = [
-        prefix(pick.group)
-        + f"{advice_words.pick_words(pick, found.goal)} {advice_words.confidence_words(pick, directory)}"
+        prefix(pick.group) + f"{wording.pick_words(pick)} {wording.confidence_words(pick, directory)}"
         for pick in (() if alike else found.picks[:SETTINGS_SHOWN])
     ]
     lengths = [
-        prefix(pick.group) + advice_words.length_words(pick, by_length)
+        prefix(pick.group) + wording.length_words(pick, by_length)
         for pick, by_length in found.lengths[:SETTINGS_SHOWN]
     ]
-    refusals = dict.fromkeys(f"No advice: {item.why}. Run instead: {item.instead}" for item in found.refusals)
+    refusals = dict.fromkeys(f"No advice: {item.why}. {item.instead}" for item in found.refusals)
     return TaskAdvice(
         task=found.task,
         picks=(alike,) if alike else tuple(picks),
-        changes=(*(flip.words for flip in found.flips if flip.flips or not alike), *lengths),
+        changes=(*(choice.words for choice in found.by_axis if choice.changes or not alike), *lengths),
         refusals=tuple(refusals)[:SETTINGS_SHOWN],
         more=0 if alike else max(0, len(found.picks) - SETTINGS_SHOWN),
     )
@@ -71,10 +70,11 @@ def same_everywhere(found: advice.Advice) -> str | None:
     if len(ratios) < len(picks):
         return None
     runners_up = " or ".join(f"`{name}`" for name in sorted({pick.runner_up.contestant for pick in picks}))
-    lead = " to ".join(dict.fromkeys(factor(ratio) for ratio in (min(ratios), max(ratios))))
-    does, by = advice_words.does(picks[0].metric), advice_words.by(picks[0].metric)
+    ratio = " to ".join(dict.fromkeys(factor(end) for end in (min(ratios), max(ratios))))
+    metric = found.metric
     return (
-        f"Take `{picks[0].contestant}` in all {len(picks)} settings: it {does}, {lead} {by} {runners_up}. "
+        f"Take `{picks[0].contestant}` in all {len(picks)} settings: it {wording.superlative(metric)}; "
+        f"{wording.gap_words(metric, ratio, runners_up)}. "
         f"Confidence: {picks[0].confidence}."
     )
 

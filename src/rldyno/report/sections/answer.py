@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rldyno.answers.groups import THRESHOLD, Group
-from rldyno.answers.sentence import headline, sentence
+from rldyno.answers.wording import headline, sentence
 from rldyno.columns import Column
 from rldyno.report.charts import data, draw_intervals, plain_axis, ratio_axis, rows_axis
 from rldyno.report.libraries import alt

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from rldyno.answers.comparison import SEED
 from rldyno.answers.groups import THRESHOLD, Group, Row
-from rldyno.answers.table import SEED
 from rldyno.report.material import Material
 from rldyno.report.section import Section
 from rldyno.report.series import Curve, Points, Run, band

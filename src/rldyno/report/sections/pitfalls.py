@@ -13,8 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from rldyno.answers.duels import rule_of
 from rldyno.answers.groups import Group, Row
+from rldyno.answers.pairs import rule_of
 from rldyno.probe.summary import OVERSUBSCRIBED_SHARE
 from rldyno.report.material import Material
 from rldyno.report.section import Section

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rldyno.answers import divergence
-from rldyno.answers.divergence import Divergence
+from rldyno.answers import learning
 from rldyno.answers.groups import CERTIFICATE_WORDS, Group
+from rldyno.answers.learning import Divergence
 from rldyno.proofs.certificate import Certificate, Code, Rung, Validity
 from rldyno.records.files import Json
 from rldyno.report.material import Material
@@ -105,7 +105,7 @@ def divergences(results: Results, groups: Sequence[Group]) -> list[tuple[str, Di
         (group.label, found)
         for group in groups[:GROUPS_TRACED]
         if (reference := reference_of(group)) is not None
-        for found in divergence.divergences(results, group.trials, reference)
+        for found in learning.divergences(results, group.trials, reference)
     ]
 
 

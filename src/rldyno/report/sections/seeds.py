@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rldyno.answers.duels import OPEN, rule_of
-from rldyno.answers.looks import ENDINGS, counted, latest, state_words
+from rldyno.answers.adaptive import ENDINGS, counted, latest_checks, state_words
+from rldyno.answers.pairs import OPEN, rule_of
 from rldyno.report.material import Material
 from rldyno.report.section import Section
 from rldyno.results.load import Results
@@ -22,7 +22,7 @@ def tables(material: Material) -> list[Table]:
     """None for a study with a fixed number of seeds, or before the first interim check."""
     manifest = material.results.manifest
     rule = rule_of(manifest)
-    last = latest(manifest)
+    last = latest_checks(manifest)
     if rule is None or not last:
         return []
     decisions = tuple(
@@ -66,7 +66,7 @@ def rule_words(results: Results) -> str | None:
     rest = f"It ended because {ENDINGS[ended]}." if ended else "It has not ended."
     left_out = {
         name: why
-        for group in latest(results.manifest).values()
+        for group in latest_checks(results.manifest).values()
         for name, why in group.get("left_out", {}).items()
     }
     left = "".join(f" Not compared: `{name}` ({why})." for name, why in left_out.items())

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rldyno.answers import advice_words
-from rldyno.answers.breakeven import courses, pairwise, run_lengths
+from rldyno.answers import wording
+from rldyno.answers.break_even import pairwise, run_costs, run_lengths
 from rldyno.answers.groups import Group
 from rldyno.report.charts import data, draw_stacked, powers_axis
 from rldyno.report.libraries import alt
@@ -51,7 +51,7 @@ def length_chart(group: Group) -> Chart:
 
 
 def length_rows(group: Group) -> list[dict[str, Any]]:
-    found = courses({row.contestant: group.runs[row.contestant] for row in group.rows}, rng=None)
+    found = run_costs({row.contestant: group.runs[row.contestant] for row in group.rows}, rng=None)
     return [
         {
             "contestant": course.contestant,
@@ -97,10 +97,10 @@ def length_words(material: Material, group: Group) -> str:
     """Empty when fewer than two contestants are ranked."""
     if len(group.ranked) < 2:
         return ""
-    found = run_lengths(material.analysis.courses(group))
+    found = run_lengths(material.analysis.run_costs(group))
     if found is None:
         return "No break-even: fewer than two of the ranked contestants have a run that made an update."
-    return f"{found.words} {advice_words.runs_here(group)}"
+    return f"{found.words} {wording.runs_here(group)}"
 
 
 def tables(material: Material) -> list[Table]:
@@ -110,7 +110,7 @@ def tables(material: Material) -> list[Table]:
 
 def crossover_table(material: Material, group: Group, name: str) -> Table | None:
     """Every pair of the ranked contestants; None with fewer than two that have learned."""
-    found = pairwise(material.analysis.courses(group))
+    found = pairwise(material.analysis.run_costs(group))
     if not found:
         return None
     return Table(

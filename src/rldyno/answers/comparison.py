@@ -1,7 +1,8 @@
-"""The comparison table: contestants' figures against the best, among comparable trials."""
+"""Contestants compared among trials that differ in nothing else: figures, ratios to the best, chance."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,26 +10,28 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rldyno.answers.duels import rule_of
 from rldyno.answers.groups import MAIN_METRICS, THRESHOLD, Figure, Group, Row, run_values, setting_label
-from rldyno.answers.parity import group_parity
-from rldyno.answers.ratios import badness, times_worse, with_ratios
+from rldyno.answers.learning import group_parity
+from rldyno.answers.pairs import EQUAL, Rule, Scale, chances, compare_pairs, rule_of, seeded, seeds_missing
 from rldyno.answers.runs import Runs, by_contestant
 from rldyno.columns import Column
-from rldyno.results.load import ABSENT, FAILED, STALE, VALID, Results
+from rldyno.proofs.certificate import ABSENT, FAILED, STALE, VALID
+from rldyno.results.load import Results
 from rldyno.stats.bootstrap import (
     Estimate,
     Resampler,
     Sample,
     estimate_of,
     interquartile_mean,
+    ratio_estimate,
 )
-from rldyno.stats.censored import missed_words, survival_median
+from rldyno.stats.censored import median_ratio, missed_words, survival_median
+from rldyno.stats.equivalence import ALPHA
 
 # The same results give the same intervals.
 SEED = 20_260_101
 # What a row says of its trials beside their figures.
-TOLD = (
+ROW_COLUMNS = (
     "contestant",
     "framework",
     "mode",
@@ -67,7 +70,7 @@ def compare_group(
     runs = by_contestant(trials)
     samples = {name: metric_samples(done, MAIN_METRICS, rng) for name, done in runs.items()}
     told: dict[str, list[Json]] = {name: [] for name in runs}
-    for trial in trials.select(TOLD).iter_rows(named=True):
+    for trial in trials.select(ROW_COLUMNS).iter_rows(named=True):
         told[trial["contestant"]].append(trial)
     rows = [contestant_row(told[name], done, samples[name]) for name, done in runs.items()]
     parity = group_parity(results, runs, {row.contestant for row in rows if row.unranked is None})
@@ -89,7 +92,7 @@ def compare_group(
 
 
 def contestant_row(trials: Sequence[Json], done: Runs, samples: Mapping[str, Sample]) -> Row:
-    """Of a contestant's trials, with their columns TOLD."""
+    """Of a contestant's trials, with their columns ROW_COLUMNS."""
     # An interrupted trial is not the contestant's failure: it will be run again.
     failures = [
         trial
@@ -154,3 +157,115 @@ def against(done: Runs, best: Runs, metric: Column, rng: np.random.Generator) ->
 
 def rank_key(row: Row, primary: Column) -> tuple[bool, bool, float, str]:
     return (row.unranked is not None, row.absent is not None, badness(row, primary), row.contestant)
+
+
+def with_ratios(
+    rows: Sequence[Row],
+    runs: Mapping[str, Runs],
+    samples: Mapping[str, Sample | None],
+    metric: Column,
+    rule: Rule | None = None,
+) -> list[Row]:
+    """Rows with their figures held against the best; `rule` where seeds were added after looks."""
+    rows = list(rows)
+    candidates = [row for row in rows if row.unranked is None and metric.name in row.figures]
+    best = min(candidates, key=lambda row: badness(row, metric), default=None)
+    if best is None or not math.isfinite(badness(best, metric)):
+        return rows
+    worse = {
+        row.contestant: replace(
+            row.figures[metric.name],
+            ratio=times_worse(samples[row.contestant], samples[best.contestant], metric),
+        )
+        for row in candidates
+    }
+    if rule is None:
+        judged = tested_once(worse, best.contestant, runs, metric)
+    else:
+        judged = tested_at_any_time(worse, best.contestant, runs, metric, rule, family=len(rows))
+    judged[best.contestant] = replace(
+        worse[best.contestant], ratio=Estimate(1.0, None, None, best.done), best=True
+    )
+    return [
+        replace(row, figures={**row.figures, metric.name: judged[row.contestant]})
+        if row.contestant in judged
+        else row
+        for row in rows
+    ]
+
+
+def tested_once(
+    figures: Mapping[str, Figure], best: str, runs: Mapping[str, Runs], metric: Column
+) -> dict[str, Figure]:
+    """For a number of seeds that was fixed beforehand."""
+    values = {name: run_values(runs[name], metric) for name in figures}
+    chance = chances(values)
+    judged = {}
+    for name, figure in figures.items():
+        p = chance.get(frozenset((name, best)))
+        open_still = p is not None and p > ALPHA
+        more = seeds_missing(values[name], values[best]) if open_still else None
+        judged[name] = replace(figure, chance=p, more_seeds=more)
+    return judged
+
+
+def tested_at_any_time(
+    figures: Mapping[str, Figure],
+    best: str,
+    runs: Mapping[str, Runs],
+    metric: Column,
+    rule: Rule,
+    family: int,
+) -> dict[str, Figure]:
+    """Where seeds were added as long as comparisons were open: chance and interval hold at any number."""
+    scale = scale_of(metric, rule.within)
+    column = None if scale.censorable else metric.name
+    found = compare_pairs({name: seeded(runs[name], column) for name in figures}, scale, family)
+    judged = {}
+    for name, figure in figures.items():
+        if name == best:
+            continue
+        duel = found[frozenset((name, best))].seen_from(best)
+        ratio = figure.ratio
+        if ratio is not None:
+            point = ratio.point if math.isnan(duel.ratio) else duel.ratio
+            ratio = Estimate(point, duel.low, duel.high, duel.seeds)
+        judged[name] = replace(
+            figure,
+            ratio=ratio,
+            chance=duel.chance,
+            more_seeds=duel.more_seeds,
+            equal_within=rule.within if duel.state == EQUAL else None,
+        )
+    return judged
+
+
+def clearly_different(figure: Figure) -> bool:
+    """From the best: chance, corrected, is at most 5 %, and the interval of the ratio excludes 1.
+
+    Without a ratio (it never got there) chance alone decides.
+    """
+    beyond_chance = figure.chance is None or figure.chance <= ALPHA
+    if figure.ratio is None:
+        return beyond_chance
+    return beyond_chance and figure.ratio.low is not None and figure.ratio.low > 1
+
+
+def scale_of(metric: Column, within: float) -> Scale:
+    return Scale(metric.more_is_better, metric is THRESHOLD, within)
+
+
+def times_worse(mine: Sample | None, best: Sample | None, metric: Column) -> Estimate | None:
+    if mine is None or best is None:
+        return None
+    if metric is THRESHOLD:
+        return median_ratio(mine, best)
+    over, under = (best, mine) if metric.more_is_better else (mine, best)
+    return ratio_estimate(over, under) if over.point > 0 and under.point > 0 else None
+
+
+def badness(row: Row, metric: Column) -> float:
+    figure = row.figures.get(metric.name)
+    if figure is None:
+        return math.inf
+    return -figure.estimate.point if metric.more_is_better else figure.estimate.point

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
 from rldyno.answers.runs import Runs
 from rldyno.records import files as records
@@ -29,8 +32,8 @@ FEWEST_SEEDS = 3
 
 
 @dataclass(frozen=True)
-class Parity:
-    """How a contestant learns beside the reference contestant of its group."""
+class LearningParity:
+    """How a contestant learns compared with the reference contestant of its group."""
 
     state: str
     """reference, equal, different or undecided."""
@@ -45,7 +48,9 @@ class Parity:
     """Seeds that would probably show it equal, beyond those it has; None where more would not help."""
 
 
-def group_parity(results: Results, runs: Mapping[str, Runs], certified: Collection[str]) -> dict[str, Parity]:
+def group_parity(
+    results: Results, runs: Mapping[str, Runs], certified: Collection[str]
+) -> dict[str, LearningParity]:
     """Each contestant that ran against the reference: numpy:eager, else the certified one in the middle.
 
     Empty when nothing certified has run. "Different" is corrected (Holm) for the contestants and measures of
@@ -57,7 +62,7 @@ def group_parity(results: Results, runs: Mapping[str, Runs], certified: Collecti
     if reference is None:
         return {}
     found = {
-        name: measures(done, ran[reference], areas.get(name, {}), areas.get(reference, {}))
+        name: learning_tests(done, ran[reference], areas.get(name, {}), areas.get(reference, {}))
         for name, done in ran.items()
         if name != reference
     }
@@ -65,10 +70,10 @@ def group_parity(results: Results, runs: Mapping[str, Runs], certified: Collecti
     corrected = dict(
         zip(family, holm([found[name][measure].p_different for name, measure in family]), strict=True)
     )
-    parities = {reference: Parity(REFERENCE, reference, "the others are held against it")}
+    parities = {reference: LearningParity(REFERENCE, reference, "the others are compared with it")}
     for name, pair in found.items():
         states = {measure: test.state(corrected[name, measure]) for measure, test in pair.items()}
-        parities[name] = judged(reference, ran[name], ran[reference], pair, states)
+        parities[name] = concluded(reference, ran[name], ran[reference], pair, states)
     return parities
 
 
@@ -84,7 +89,7 @@ def middle_steps(done: Runs) -> float:
     return float(survival_median(runs)) if len(runs) else math.inf
 
 
-def measures(
+def learning_tests(
     done: Runs, reference: Runs, areas: Mapping[int, float], base: Mapping[int, float]
 ) -> dict[str, Equivalence]:
     """The tests that the runs allow: `steps` with a threshold, `area` where episodes ended."""
@@ -122,13 +127,13 @@ def seed_pairs(done: Runs, reference: Runs, column: str) -> Floats:
     return np.asarray(found[~np.isnan(found).any(axis=1)])
 
 
-def judged(
+def concluded(
     reference: str,
     done: Runs,
     base: Runs,
     tests: Mapping[str, Equivalence],
     states: Mapping[str, str],
-) -> Parity:
+) -> LearningParity:
     words = {
         "steps": lambda test: steps_words(test, done, base),
         "area": area_words,
@@ -138,7 +143,7 @@ def judged(
     state = overall(list(states.values()))
     if not tests:
         effect = f"fewer than {FEWEST_SEEDS} seeds to compare"
-    return Parity(
+    return LearningParity(
         state=state,
         reference=reference,
         detail=effect,
@@ -222,3 +227,76 @@ def mean_return(steps: Floats, returns: Floats, horizon: int) -> float:
     until = np.minimum(steps, horizon)
     weights = np.diff(until, prepend=0)
     return float((weights * returns).sum() / weights.sum())
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """First step (from 1) whose action differs, by seed; None where the actions kept agree to the end."""
+
+    contestant: str
+    reference: str
+    steps: Mapping[int, int | None]
+    traced: int
+    """Actions compared, in the shortest of the runs."""
+
+    @property
+    def words(self) -> str:
+        parted = [step for step in self.steps.values() if step is not None]
+        seeds = "its only seed" if len(self.steps) == 1 else f"all {len(self.steps)} seeds"
+        if not parted:
+            return f"the same {self.traced:,} actions as `{self.reference}` in {seeds}"
+        if len(parted) == 1:
+            where = seeds if len(self.steps) == 1 else f"1 of {len(self.steps)} seeds"
+            return f"parts from `{self.reference}` in {where}, at step {parted[0]:,}"
+        middle = int(np.median(parted))
+        return (
+            f"parts from `{self.reference}` in {len(parted)} of {len(self.steps)} seeds, "
+            f"first at step {min(parted):,}, in the middle at {middle:,}"
+        )
+
+
+def divergences(results: Results, trials: pl.DataFrame, reference: str) -> tuple[Divergence, ...]:
+    """Every other contestant of a group's trials against the reference, on the seeds both have traced."""
+    traces = {
+        name: {seed: actions for seed, trial in rows if len(actions := read_actions(results, trial))}
+        for name, rows in seeds_of(trials).items()
+    }
+    found = []
+    for name, mine in traces.items():
+        theirs = traces.get(reference, {})
+        seeds = sorted(mine.keys() & theirs.keys())
+        if name == reference or not seeds:
+            continue
+        found.append(
+            Divergence(
+                contestant=name,
+                reference=reference,
+                steps={seed: first_divergence(mine[seed], theirs[seed]) for seed in seeds},
+                traced=min(min(len(mine[seed]), len(theirs[seed])) for seed in seeds),
+            )
+        )
+    return tuple(found)
+
+
+def seeds_of(trials: pl.DataFrame) -> dict[str, list[tuple[int, str]]]:
+    rows: dict[str, list[tuple[int, str]]] = {}
+    done = trials.filter(pl.col("status") == "done")
+    for contestant, seed, trial in done.select("contestant", "seed", "trial").iter_rows():
+        rows.setdefault(contestant, []).append((seed, trial))
+    return rows
+
+
+def first_divergence(mine: NDArray[np.int64], theirs: NDArray[np.int64]) -> int | None:
+    shared = min(len(mine), len(theirs))
+    differs = np.flatnonzero(mine[:shared] != theirs[:shared])
+    return int(differs[0]) + 1 if len(differs) else None
+
+
+def read_actions(results: Results, trial: str) -> NDArray[np.int64]:
+    """The first actions of a trial; none where the file is missing or damaged."""
+    path: Path = records.Results(results.directory).trial(trial) / schema.ACTIONS_FILE
+    try:
+        lines = records.complete_lines(path.read_bytes()).split()
+        return np.array([int(line) for line in lines], dtype=np.int64)
+    except (OSError, ValueError):
+        return np.zeros(0, dtype=np.int64)

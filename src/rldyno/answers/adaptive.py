@@ -1,4 +1,4 @@
-"""Looks at a study with adaptive seeds: which comparisons are settled, which are open, and why it stopped."""
+"""Interim checks of a study with adaptive seeds: which comparisons are decided, open, and why it stopped."""
 
 from __future__ import annotations
 
@@ -9,42 +9,41 @@ from typing import Any
 
 import polars as pl
 
-from rldyno.answers.duels import (
+from rldyno.answers.comparison import ROW_COLUMNS, contestant_row, group_frames, scale_of, varying_axes
+from rldyno.answers.groups import Row, group_label, primary_metric, setting_label
+from rldyno.answers.pairs import (
     DIFFERENT,
     EQUAL,
     OPEN,
     UNREACHED,
-    Duel,
+    PairResult,
     Rule,
-    deciding,
-    duels,
+    compare_pairs,
+    deciding_pairs,
+    ranking,
     rule_of,
     seeded,
-    standing,
 )
-from rldyno.answers.groups import Row, group_label, primary_metric, setting_label
-from rldyno.answers.ratios import scale_of
 from rldyno.answers.runs import by_contestant
-from rldyno.answers.table import TOLD, contestant_row, group_frames, varying_axes
 from rldyno.records.files import Json
 from rldyno.results.load import Results
 
 ENDINGS = {
     "resolved": "every comparison is decided",
-    "max": "the most seeds that the study allows are spent",
-    "hours": "the hours given are spent",
+    "max": "the maximum number of seeds of the study has run",
+    "hours": "the time limit is reached",
     "nothing": "no two contestants can be compared",
 }
 
 
 @dataclass(frozen=True)
-class Standing:
+class GroupCheck:
     """One group at one look."""
 
     label: str
     order: tuple[str, ...]
     """Contestants from the best to the worst so far."""
-    duels: tuple[Duel, ...]
+    pairs: tuple[PairResult, ...]
     """Those that decide, the better one first."""
     left_out: Mapping[str, str]
     """Contestants that are not compared, and why."""
@@ -52,31 +51,31 @@ class Standing:
     """Contestant → one of its trials."""
 
     @property
-    def open(self) -> tuple[Duel, ...]:
-        return tuple(duel for duel in self.duels if duel.state == OPEN)
+    def open(self) -> tuple[PairResult, ...]:
+        return tuple(pair for pair in self.pairs if pair.state == OPEN)
 
 
-def look(results: Results, rule: Rule) -> list[Standing]:
+def interim_checks(results: Results, rule: Rule) -> list[GroupCheck]:
     """Every group with two contestants or more, from the records alone: the same records, the same look."""
     varying = varying_axes(results)
     return [
-        stand(group_label(axes, setting_label(axes, varying)), trials, rule)
+        check_group(group_label(axes, setting_label(axes, varying)), trials, rule)
         for axes, trials in group_frames(results)
         if trials["contestant"].n_unique() > 1
     ]
 
 
-def ending(standings: Iterable[Standing]) -> str:
+def ending(checks: Iterable[GroupCheck]) -> str:
     """Why no seed is added."""
-    every = [duel for group in standings for duel in group.duels]
+    every = [pair for group in checks for pair in group.pairs]
     if not every:
         return "nothing"
-    return "max" if any(duel.state == OPEN for duel in every) else "resolved"
+    return "max" if any(pair.state == OPEN for pair in every) else "resolved"
 
 
-def stand(label: str, trials: pl.DataFrame, rule: Rule) -> Standing:
+def check_group(label: str, trials: pl.DataFrame, rule: Rule) -> GroupCheck:
     told: dict[str, list[dict[str, Any]]] = {}
-    for trial in trials.select(TOLD).iter_rows(named=True):
+    for trial in trials.select(ROW_COLUMNS).iter_rows(named=True):
         told.setdefault(trial["contestant"], []).append(trial)
     done = by_contestant(trials)
     left_out = unfit([contestant_row(told[name], runs, {}) for name, runs in done.items()])
@@ -87,12 +86,12 @@ def stand(label: str, trials: pl.DataFrame, rule: Rule) -> Standing:
         for name, found in done.items()
         if name not in left_out
     }
-    order = standing(runs, scale)
-    found = duels(runs, scale, family=len(done))
-    pairs = deciding(order, rule.until) if order else []
+    order = ranking(runs, scale)
+    found = compare_pairs(runs, scale, family=len(done))
+    pairs = deciding_pairs(order, rule.until) if order else []
     settled = (found[frozenset(pair)].seen_from(pair[0]) for pair in pairs)
     first_of = dict(zip(trials["contestant"].reverse(), trials["trial"].reverse(), strict=True))
-    return Standing(label, tuple(order), tuple(settled), left_out, first_of)
+    return GroupCheck(label, tuple(order), tuple(settled), left_out, first_of)
 
 
 def unfit(rows: Iterable[Row]) -> dict[str, str]:
@@ -110,7 +109,7 @@ def unfit(rows: Iterable[Row]) -> dict[str, str]:
 # --- as the manifest keeps them -----------------------------------------------------------------------------
 
 
-def look_json(standings: Iterable[Standing], at: str, added: int) -> Json:
+def check_json(checks: Iterable[GroupCheck], at: str, added: int) -> Json:
     return {
         "at": at,
         "added": added,
@@ -119,22 +118,22 @@ def look_json(standings: Iterable[Standing], at: str, added: int) -> Json:
                 "label": group.label,
                 "order": list(group.order),
                 "left_out": dict(group.left_out),
-                "duels": [duel_json(duel) for duel in group.duels],
+                "duels": [pair_json(pair) for pair in group.pairs],
             }
-            for group in standings
+            for group in checks
         ],
     }
 
 
-def duel_json(duel: Duel) -> Json:
+def pair_json(pair: PairResult) -> Json:
     """Numbers that JSON has none for become null: a bound that is not known yet."""
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in asdict(duel).items()
+        for name, value in asdict(pair).items()
     }
 
 
-def latest(manifest: Json) -> dict[str, Json]:
+def latest_checks(manifest: Json) -> dict[str, Json]:
     """Group → what the last look at it saw."""
     looks = (manifest.get("adaptive") or {}).get("looks", [])
     return {group["label"]: group for found in looks for group in found["groups"]}
@@ -143,25 +142,25 @@ def latest(manifest: Json) -> dict[str, Json]:
 # --- in words -----------------------------------------------------------------------------------------------
 
 
-def duel_words(duel: Mapping[str, Any], within: float) -> str:
+def pair_words(pair: Mapping[str, Any], within: float) -> str:
     """`numpy:eager / torch:eager: 1.03× [0.97, 1.10] on 8 seeds, open: …`."""
-    names = f"{duel['first']} / {duel['second']}"
-    if duel["state"] == UNREACHED:
-        return f"{names}: neither reached the threshold on any of {duel['seeds']} seeds; more would not help"
-    low = 0.0 if duel["low"] is None else duel["low"]
-    high = "∞" if duel["high"] is None else f"{duel['high']:.2f}"
-    effect = "" if duel["ratio"] is None else f"{duel['ratio']:.2f}× "
-    return f"{names}: {effect}[{low:.2f}, {high}] on {duel['seeds']} seeds, {state_words(duel, within)}"
+    names = f"{pair['first']} / {pair['second']}"
+    if pair["state"] == UNREACHED:
+        return f"{names}: neither reached the threshold on any of {pair['seeds']} seeds; more would not help"
+    low = 0.0 if pair["low"] is None else pair["low"]
+    high = "∞" if pair["high"] is None else f"{pair['high']:.2f}"
+    effect = "" if pair["ratio"] is None else f"{pair['ratio']:.2f}× "
+    return f"{names}: {effect}[{low:.2f}, {high}] on {pair['seeds']} seeds, {state_words(pair, within)}"
 
 
-def state_words(duel: Mapping[str, Any], within: float) -> str:
-    if duel["state"] == DIFFERENT:
+def state_words(pair: Mapping[str, Any], within: float) -> str:
+    if pair["state"] == DIFFERENT:
         return "different"
-    if duel["state"] == EQUAL:
+    if pair["state"] == EQUAL:
         return f"equal within {100 * within:g} %"
-    why = f"open: neither told apart nor within {100 * within:g} %"
-    more = duel["more_seeds"]
-    return why if more is None else f"{why}; about {more} more seed{'' if more == 1 else 's'} would settle it"
+    why = f"open: neither clearly different nor within {100 * within:g} %"
+    more = pair["more_seeds"]
+    return why if more is None else f"{why}; about {more} more seed{'' if more == 1 else 's'} needed"
 
 
 def counted(n: int, noun: str) -> str:
@@ -174,18 +173,18 @@ def status_lines(manifest: Json) -> list[str]:
     if rule is None:
         return []
     asked = manifest["adaptive"]
-    last = latest(manifest)
+    last = latest_checks(manifest)
     if not last:
-        return [f"adaptive seeds: {rule.min} of each first; no look has been taken yet"]
+        return [f"adaptive seeds: {rule.min} of each first; no interim check yet"]
     open_ = [
-        f"  {label}: {duel_words(duel, rule.within)}"
+        f"  {label}: {pair_words(pair, rule.within)}"
         for label, group in last.items()
-        for duel in group["duels"]
-        if duel["state"] == OPEN
+        for pair in group["duels"]
+        if pair["state"] == OPEN
     ]
     decided = sum(len(group["duels"]) for group in last.values()) - len(open_)
-    looks = counted(len(asked["looks"]), "look")
-    head = f"adaptive seeds, {rule.min} to {rule.max}: {looks}, "
+    made = counted(len(asked["looks"]), "interim check")
+    head = f"adaptive seeds, {rule.min} to {rule.max}: {made}, "
     head += f"{counted(decided, 'comparison')} decided, {len(open_)} open"
     ended = asked.get("ended")
     return [head + (f"; stopped: {ENDINGS[ended]}" if ended else "; seeds are being added"), *open_]

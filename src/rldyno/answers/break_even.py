@@ -1,4 +1,4 @@
-"""Run lengths at which one contestant overtakes another: a slow start against a fast stride."""
+"""Run lengths at which one contestant overtakes another: a slow start against a high speed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ STARTUP, FILLING, FILLING_STEPS, PER_STEP, PER_UPDATE = range(5)
 
 
 @dataclass(frozen=True)
-class Course:
+class RunCosts:
     """What runs of a contestant cost: interquartile means over its runs, and those of resamples of them."""
 
     contestant: str
     costs: Floats
     draws: Floats | None
-    """None for a single run, and where nobody asked for them."""
+    """None for a single run, and where no intervals are wanted."""
     n: int
     updates_counted: bool
 
@@ -42,7 +42,7 @@ class Course:
 
 @dataclass(frozen=True)
 class BreakEven:
-    """`then` is done sooner than `first` in runs longer than `steps`: 0 means all of them, infinity none."""
+    """`then` finishes before `first` in runs longer than `steps`: 0 means all of them, infinity none."""
 
     first: str
     then: str
@@ -62,11 +62,11 @@ class BreakEven:
     def words(self) -> str:
         """`torch:compile overtakes torch:eager after 98,000 steps [61,000, 150,000] or 24,000 updates`."""
         if self.steps.point == 0:
-            return f"`{self.then}` is ahead of `{self.first}` in runs of any length"
+            return f"`{self.then}` finishes before `{self.first}` in runs of any length"
         if self.never:
             perhaps = ""
             if self.steps.low is not None and math.isfinite(self.steps.low):
-                perhaps = f" (if that is chance, after {count(self.steps.low)} steps at the soonest)"
+                perhaps = f" (if that is chance, after {count(self.steps.low)} steps at the earliest)"
             return f"`{self.then}` never overtakes `{self.first}`{perhaps}"
         lengths = [length_words(self.steps, "steps")]
         lengths += [length_words(self.updates, "updates")] if self.updates is not None else []
@@ -75,25 +75,25 @@ class BreakEven:
 
 @dataclass(frozen=True)
 class RunLengths:
-    """Who is done first, by the length of a run."""
+    """Who finishes first, by the length of a run."""
 
     shortest: str
     """In the shortest runs."""
-    turns: tuple[BreakEven, ...]
+    crossovers: tuple[BreakEven, ...]
     """Who overtakes it, and so on to the longest runs."""
     modes: tuple[BreakEven, ...]
     """The other pairs of modes of one framework."""
 
     @property
     def words(self) -> str:
-        if self.turns:
+        if self.crossovers:
             said = [
-                f"`{self.shortest}` is done first in the shortest runs",
-                *(turn.words for turn in self.turns),
+                f"`{self.shortest}` finishes first in the shortest runs",
+                *(crossover.words for crossover in self.crossovers),
             ]
         else:
-            said = [f"`{self.shortest}` is done first in runs of any length"]
-        return "; ".join([*said, *(turn.words for turn in self.modes)]) + "."
+            said = [f"`{self.shortest}` finishes first in runs of any length"]
+        return "; ".join([*said, *(crossover.words for crossover in self.modes)]) + "."
 
 
 def length_words(length: Estimate, unit: str) -> str:
@@ -102,13 +102,13 @@ def length_words(length: Estimate, unit: str) -> str:
     return f"{count(length.point)} {unit} [{count(length.low)}, {count(length.high)}]"
 
 
-def courses(runs: Mapping[str, Runs], rng: np.random.Generator | None) -> list[Course]:
+def run_costs(runs: Mapping[str, Runs], rng: np.random.Generator | None) -> list[RunCosts]:
     """Of every contestant that has a run which learned; without intervals where there is no generator."""
-    found = ((name, costs(done)) for name, done in runs.items())
-    return [course(name, rows, rng) for name, rows in found if len(rows)]
+    found = ((name, cost_rows(done)) for name, done in runs.items())
+    return [costs_of(name, rows, rng) for name, rows in found if len(rows)]
 
 
-def costs(done: Runs) -> Floats:
+def cost_rows(done: Runs) -> Floats:
     """One row per run that made an update; one that only filled its memory says nothing of learning.
 
     Records without the start of learning count as if it began with the first step.
@@ -124,10 +124,10 @@ def costs(done: Runs) -> Floats:
     return np.asarray(rows[known])
 
 
-def course(contestant: str, rows: Floats, rng: np.random.Generator | None) -> Course:
+def costs_of(contestant: str, rows: Floats, rng: np.random.Generator | None) -> RunCosts:
     draws = resampled(rows, rng, typical) if rng is not None and len(rows) > 1 else None
     counted = bool(np.isfinite(rows[:, PER_UPDATE]).all())
-    return Course(contestant, typical(rows), draws, len(rows), counted)
+    return RunCosts(contestant, typical(rows), draws, len(rows), counted)
 
 
 def typical(runs: Floats) -> Floats:
@@ -135,7 +135,7 @@ def typical(runs: Floats) -> Floats:
     return interquartile_mean(np.moveaxis(runs, -1, -2))
 
 
-def break_even(first: Course, then: Course) -> BreakEven:
+def break_even(first: RunCosts, then: RunCosts) -> BreakEven:
     n = min(first.n, then.n)
 
     def length(unit: int) -> Estimate:
@@ -168,39 +168,39 @@ def crossing(first: Floats, then: Floats, unit: int = PER_STEP) -> Floats:
     return np.asarray(np.where(never, np.inf, np.where(ahead, before, while_learning)))
 
 
-def overtakings(found: Sequence[Course]) -> tuple[BreakEven, ...]:
-    """Who is done first in the shortest runs, who overtakes it, and so on to the longest runs."""
+def crossovers(found: Sequence[RunCosts]) -> tuple[BreakEven, ...]:
+    """Who finishes first in the shortest runs, who overtakes it, and so on to the longest runs."""
     in_order = sorted(found, key=starting_order)[:1]
     while faster := [item for item in found if item.costs[PER_STEP] < in_order[-1].costs[PER_STEP]]:
         lengths = [(float(crossing(in_order[-1].costs, item.costs)), item.costs[PER_STEP]) for item in faster]
         in_order.append(faster[lengths.index(min(lengths))])
-    turns = (break_even(first, then) for first, then in itertools.pairwise(in_order))
-    return tuple(turn for turn in turns if turn.crosses)
+    lengths_of_pairs = (break_even(first, then) for first, then in itertools.pairwise(in_order))
+    return tuple(length for length in lengths_of_pairs if length.crosses)
 
 
-def starting_order(item: Course) -> tuple[float, float]:
+def starting_order(item: RunCosts) -> tuple[float, float]:
     return float(item.costs[STARTUP]), float(item.costs[PER_STEP])
 
 
-def pairwise(found: Sequence[Course]) -> tuple[BreakEven, ...]:
+def pairwise(found: Sequence[RunCosts]) -> tuple[BreakEven, ...]:
     """Every pair; modes of one framework come first, and pairs that cross before those that do not."""
     pairs = itertools.combinations(sorted(found, key=starting_order), 2)
-    turns = [(first.framework != then.framework, break_even(first, then)) for first, then in pairs]
-    return tuple(turn for _, turn in sorted(turns, key=lambda item: (item[0], not item[1].crosses)))
+    lengths = [(first.framework != then.framework, break_even(first, then)) for first, then in pairs]
+    return tuple(length for _, length in sorted(lengths, key=lambda item: (item[0], not item[1].crosses)))
 
 
-def run_lengths(found: Sequence[Course]) -> RunLengths | None:
+def run_lengths(found: Sequence[RunCosts]) -> RunLengths | None:
     """None with fewer than two to compare."""
     if len(found) < 2:
         return None
-    turns, in_order = overtakings(found), sorted(found, key=starting_order)
+    chain, in_order = crossovers(found), sorted(found, key=starting_order)
     modes = (
-        turn
+        crossover
         for framework in dict.fromkeys(item.framework for item in in_order)
-        for turn in pairwise([item for item in in_order if item.framework == framework])
+        for crossover in pairwise([item for item in in_order if item.framework == framework])
     )
     return RunLengths(
-        shortest=turns[0].first if turns else in_order[0].contestant,
-        turns=turns,
-        modes=tuple(turn for turn in modes if turn not in turns),
+        shortest=chain[0].first if chain else in_order[0].contestant,
+        crossovers=chain,
+        modes=tuple(crossover for crossover in modes if crossover not in chain),
     )

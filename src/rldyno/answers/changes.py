@@ -1,27 +1,26 @@
-"""Two result sets held against each other: what got faster or slower, how sure, and what else differs."""
+"""Two results directories compared: what got faster or slower, how sure that is, what else differs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from rldyno.answers.analysis import Analysis
+from rldyno.answers.comparison import SEED, against, estimate
 from rldyno.answers.groups import MAIN_METRICS, Figure, axis_words
 from rldyno.answers.runs import Runs
-from rldyno.answers.table import SEED, against, estimate
 from rldyno.columns import Column
 from rldyno.errors import Problem
 from rldyno.records import files as records
 from rldyno.results.columns import by_any_name, goals
-from rldyno.results.load import Results, load_results
+from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Estimate
 from rldyno.stats.power import runs_to_clear
-from rldyno.text.numbers import number
 from rldyno_rig import schema
 from rldyno_rig.algorithms import title_of
 
@@ -46,7 +45,7 @@ MACHINE_FACTS = (
     "gpus",
 )
 # Fields of a trial that shape the computation, beside contestant and seed.
-ASKED = (
+SHAPING = (
     "division",
     "algorithm",
     "environment",
@@ -61,10 +60,13 @@ ASKED = (
 
 @dataclass(frozen=True)
 class Change:
-    """One metric of one cell in both sets. `ratio` says how many times worse the second is than the first."""
+    """One metric of one contestant and setting in both sets.
+
+    `ratio` says how many times worse the second is than the first.
+    """
 
     contestant: str
-    cell: str
+    setting: str
     metric: Column
     before: Estimate
     after: Estimate
@@ -88,12 +90,12 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Changes:
     names: tuple[str, str]
     unlike: tuple[str, ...]
     """What differs between the two sets beside the results, one sentence each."""
     unmatched: tuple[str, ...]
-    """Cells that only one of them has."""
+    """Contestants and settings that only one of them has."""
     changes: tuple[Change, ...]
     threshold: float
 
@@ -103,9 +105,9 @@ class Comparison:
 
 
 def compare_results(
-    first: Path, second: Path, threshold: float = 0.05, metrics: Sequence[str] = ()
-) -> Comparison:
-    """Match the cells of two results directories and judge every metric of each.
+    first: Analysis, second: Analysis, threshold: float = 0.05, metrics: Sequence[str] = ()
+) -> Changes:
+    """Match the settings of two results directories and judge every metric of each.
 
     A change is called when its whole 95 % interval lies beyond the threshold, `unchanged` when it lies
     within, and `undecided` otherwise: more seeds narrow it.
@@ -113,16 +115,17 @@ def compare_results(
     if not threshold > 0:
         raise Problem("the threshold must be above 0", fix="give a share, for example --threshold 0.05")
     chosen = choose_metrics(metrics)
-    before, after = load_results(first), load_results(second)
-    old, new = cells(before), cells(after)
+    before, after = first.results, second.results
+    names = str(before.directory), str(after.directory)
+    old, new = by_setting(before), by_setting(after)
     shared = [key for key in old if key in new]
     if not shared:
         raise Problem(
-            f"{first} and {second} have no cell in common: nothing can be compared",
+            f"{names[0]} and {names[1]} have no setting in common: nothing can be compared",
             fix="compare results of the same study, or of studies that share contestants and settings",
             code=1,
         )
-    labels = cell_labels(old, shared)
+    labels = setting_labels(old, shared)
     rng = np.random.default_rng(SEED)
     changes = [
         change
@@ -130,10 +133,10 @@ def compare_results(
         for metric in chosen
         if (change := judge(old[key], new[key], metric, threshold, labels[key], rng)) is not None
     ]
-    return Comparison(
-        names=(str(first), str(second)),
+    return Changes(
+        names=names,
         unlike=tuple(unlike(before, after)),
-        unmatched=tuple(unmatched(old, new, (str(first), str(second)))),
+        unmatched=tuple(unmatched(old, new, names)),
         changes=tuple(changes),
         threshold=threshold,
     )
@@ -146,40 +149,40 @@ def choose_metrics(names: Sequence[str]) -> list[Column]:
         if name not in known:
             raise Problem(
                 f"unknown metric `{name}`",
-                fix=f"--metric takes {', '.join(metric.key for metric in goals() if metric.aliases)}, "
+                fix=f"--metric takes {', '.join(alias for metric in goals() for alias in metric.aliases)}, "
                 "or a column of the result table",
             )
     return [known[name] for name in names] if names else list(MAIN_METRICS)
 
 
 @dataclass(frozen=True)
-class Cell:
+class SettingRuns:
     """One contestant in one setting: the trials that differ in their seed alone."""
 
     contestant: str
-    asked: Json
+    requested: Json
     done: Runs
 
 
-def cells(results: Results) -> dict[Key, Cell]:
-    """By contestant and everything that was asked of it, so that equal keys mean an equal computation."""
+def by_setting(results: Results) -> dict[Key, SettingRuns]:
+    """By contestant and everything that was requested of it, so that equal keys mean an equal computation."""
     home = records.Results(results.directory)
-    found: dict[Key, Cell] = {}
+    found: dict[Key, SettingRuns] = {}
     parts = results.trials.partition_by(["contestant", *results.axes], maintain_order=True)
     for trials in parts:
-        asked = records.read_json(home.trial(trials["trial"][0]) / schema.TRIAL_FILE)
-        shaping = {name: asked.get(name) for name in ASKED}
+        requested = records.read_json(home.trial(trials["trial"][0]) / schema.TRIAL_FILE)
+        shaping = {name: requested.get(name) for name in SHAPING}
         # The rule that ends a trial shapes its time to threshold; how long it may run at most does not.
-        stop = {name: (asked.get("budget") or {}).get(name) for name in ("stop_return", "stop_episodes")}
-        key = (asked["contestant"], *(f"{name}={value!r}" for name, value in (shaping | stop).items()))
+        stop = {name: (requested.get("budget") or {}).get(name) for name in ("stop_return", "stop_episodes")}
+        key = (requested["contestant"], *(f"{name}={value!r}" for name, value in (shaping | stop).items()))
         done = Runs.of(trials.filter(pl.col("status") == "done"))
-        found[key] = Cell(asked["contestant"], shaping | stop, done)
+        found[key] = SettingRuns(requested["contestant"], shaping | stop, done)
     return found
 
 
-def cell_labels(found: Mapping[Key, Cell], keys: Sequence[Key]) -> dict[Key, str]:
-    """Task and the settings that vary among the cells."""
-    flat = {key: flat_settings(found[key].asked) for key in keys}
+def setting_labels(found: Mapping[Key, SettingRuns], keys: Sequence[Key]) -> dict[Key, str]:
+    """Task and the settings that vary among them."""
+    flat = {key: flat_settings(found[key].requested) for key in keys}
     names = dict.fromkeys(name for settings in flat.values() for name in settings)
     by_task: dict[tuple[Any, Any], list[Json]] = {}
     for settings in flat.values():
@@ -199,17 +202,17 @@ def cell_labels(found: Mapping[Key, Cell], keys: Sequence[Key]) -> dict[Key, str
     return labels
 
 
-def flat_settings(asked: Json) -> Json:
-    hyper = {f"hyper.{name}": value for name, value in (asked.get("hyper") or {}).items()}
-    return {name: value for name, value in asked.items() if name != "hyper"} | hyper
+def flat_settings(requested: Json) -> Json:
+    hyper = {f"hyper.{name}": value for name, value in (requested.get("hyper") or {}).items()}
+    return {name: value for name, value in requested.items() if name != "hyper"} | hyper
 
 
 def judge(
-    before: Cell,
-    after: Cell,
+    before: SettingRuns,
+    after: SettingRuns,
     metric: Column,
     threshold: float,
-    cell: str,
+    setting: str,
     rng: np.random.Generator,
 ) -> Change | None:
     """None where either set has nothing to say about the metric."""
@@ -219,7 +222,7 @@ def judge(
     ratio = against(after.done, before.done, metric, rng)
     return Change(
         contestant=before.contestant,
-        cell=cell,
+        setting=setting,
         metric=metric,
         before=old.estimate,
         after=new.estimate,
@@ -277,133 +280,24 @@ def shown(value: Any) -> str:
     return "unknown" if value is None else str(value)
 
 
-def unmatched(old: Mapping[Key, Cell], new: Mapping[Key, Cell], names: tuple[str, str]) -> Iterable[str]:
+def unmatched(
+    old: Mapping[Key, SettingRuns], new: Mapping[Key, SettingRuns], names: tuple[str, str]
+) -> Iterable[str]:
     for found, others, name in ((old, new, names[0]), (new, old, names[1])):
         alone = [key for key in found if key not in others]
-        labels = cell_labels(found, alone)
+        labels = setting_labels(found, alone)
         for key in alone:
             why = difference(found[key], others.values())
             yield f"only in {name}: {found[key].contestant}, {labels[key]}{why}"
 
 
-def difference(cell: Cell, others: Iterable[Cell]) -> str:
+def difference(runs: SettingRuns, others: Iterable[SettingRuns]) -> str:
     """What keeps it from being compared, where one setting alone does."""
-    mine = flat_settings(cell.asked)
+    mine = flat_settings(runs.requested)
     for other in others:
-        theirs = flat_settings(other.asked)
+        theirs = flat_settings(other.requested)
         names = [name for name in mine.keys() | theirs.keys() if mine.get(name) != theirs.get(name)]
-        if other.contestant == cell.contestant and len(names) == 1:
+        if other.contestant == runs.contestant and len(names) == 1:
             name = names[0]
             return f" ({name.removeprefix('hyper.')} {mine.get(name)}, {theirs.get(name)} in the other)"
     return ""
-
-
-def headline(comparison: Comparison) -> str:
-    """`2 slower, 1 faster, 12 unchanged, 5 undecided (threshold 5 %)`."""
-    counts: dict[str, int] = {}
-    order = {WORSE: 0, BETTER: 1, UNCHANGED: 2, UNDECIDED: 3}
-    for change in sorted(comparison.changes, key=lambda change: order[change.verdict]):
-        counts[change.word] = counts.get(change.word, 0) + 1
-    words = ", ".join(f"{count} {word}" for word, count in counts.items())
-    return f"{words or 'nothing to compare'} (threshold {comparison.threshold * 100:g} %)"
-
-
-def seeds_words(comparison: Comparison) -> str | None:
-    """How many more seeds the undecided need; None when nothing is undecided."""
-    undecided = [change for change in comparison.changes if change.verdict == UNDECIDED]
-    if not undecided:
-        return None
-    lone = sum(change.ratio is not None and change.ratio.low is None for change in undecided)
-    if lone == len(undecided):
-        return "one seed shows no spread: run five or more in both sets"
-    known = sorted(change.more_seeds for change in undecided if change.more_seeds is not None)
-    if not known:
-        return f"too few seeds to decide {len(undecided)}, and no reasonable number of them would do"
-    half = known[(len(known) - 1) // 2]
-    words = f"too few seeds to decide {len(undecided)}: about {half} more in both sets would decide "
-    return (
-        words
-        + f"{sum(more <= half for more in known)} of them"
-        + (f", {known[-1]} more {len(known)}" if known[-1] > half else "")
-    )
-
-
-def figures(change: Change) -> tuple[str, str, str, str]:
-    """(before, after, ratio, its interval) as text. The ratio is of what is measured: 2× speed is faster."""
-    scale = change.metric.scale
-    ratio = inverse(change.ratio) if change.metric.more_is_better else change.ratio
-    if ratio is None:
-        return (number(change.before.point * scale), number(change.after.point * scale), "–", "–")
-    return (
-        number(change.before.point * scale),
-        number(change.after.point * scale),
-        f"{ratio.point:.2f}×",
-        "one seed" if ratio.low is None else f"{ratio.low:.2f}–{ratio.high:.2f}",
-    )
-
-
-def inverse(ratio: Estimate | None) -> Estimate | None:
-    if ratio is None or ratio.low is None or ratio.high is None:
-        return None if ratio is None else Estimate(1 / ratio.point, None, None, ratio.n)
-    return Estimate(1 / ratio.point, 1 / ratio.high, 1 / ratio.low, ratio.n)
-
-
-def ordered(comparison: Comparison) -> list[Change]:
-    """What got worse first, the worst of it at the top; then what got better, undecided, unchanged."""
-    order = (WORSE, BETTER, UNDECIDED, UNCHANGED)
-
-    def key(change: Change) -> tuple[int, float]:
-        return order.index(change.verdict), -abs(math.log(change.ratio.point)) if change.ratio else -math.inf
-
-    return sorted(comparison.changes, key=key)
-
-
-def markdown(comparison: Comparison) -> str:
-    """For a pull request: the verdict, what differs, the changes, and the rest folded away."""
-    told = [change for change in ordered(comparison) if change.verdict in (WORSE, BETTER)]
-    rest = [change for change in ordered(comparison) if change.verdict not in (WORSE, BETTER)]
-
-    def table(changes: Sequence[Change]) -> list[str]:
-        lines = [
-            "| verdict | contestant | task | metric | before | after | ratio | 95 % interval |",
-            "|---|---|---|---|---:|---:|---:|---:|",
-        ]
-        for change in changes:
-            metric = f"{change.metric.title}, {change.metric.unit}"
-            cells = (
-                f"**{change.word}**" if change in told else change.word,
-                f"`{change.contestant}`",
-                change.cell,
-                metric,
-            )
-            lines.append(f"| {' | '.join(map(escaped, (*cells, *figures(change))))} |")
-        return lines
-
-    lines = [f"**rldyno compare: {headline(comparison)}**", ""]
-    lines += [f"`{comparison.names[0]}` → `{comparison.names[1]}`", ""]
-    if comparison.unlike:
-        lines += [
-            "> Not only the results differ:",
-            *(f"> - {escaped(line)}" for line in comparison.unlike),
-            "",
-        ]
-    if told:
-        lines += [*table(told), ""]
-    if said := seeds_words(comparison):
-        lines += [said, ""]
-    if rest:
-        lines += [
-            "<details><summary>unchanged and undecided</summary>",
-            "",
-            *table(rest),
-            "",
-            "</details>",
-            "",
-        ]
-    if comparison.unmatched:
-        lines += ["Not compared:", *(f"- {escaped(line)}" for line in comparison.unmatched), ""]
-    return "\n".join(lines)
-
-
-def escaped(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

@@ -1,7 +1,4 @@
-"""Who is ahead of whom where seeds are added until that is known: every pair of contestants, seed by seed.
-
-All tests here hold at any number of seeds and at all of them together (`stats/anytime.py`).
-"""
+"""Pairs of contestants: which differences are real, with fixed seeds and with seeds added when needed."""
 
 from __future__ import annotations
 
@@ -19,7 +16,8 @@ from rldyno.stats.anytime import Gaps
 from rldyno.stats.bootstrap import Floats
 from rldyno.stats.censored import survival_median
 from rldyno.stats.equivalence import ALPHA
-from rldyno.stats.significance import holm
+from rldyno.stats.power import runs_to_tell_apart
+from rldyno.stats.significance import Moments, difference, holm, log_rank
 
 DIFFERENT, EQUAL, OPEN, UNREACHED = "different", "equal", "open", "unreached"
 RESOLVED, WINNER = "resolved", "winner"
@@ -46,7 +44,7 @@ Seeded = Mapping[int, tuple[float, bool]]
 
 
 @dataclass(frozen=True)
-class Duel:
+class PairResult:
     """Two contestants on the seeds that both have run."""
 
     first: str
@@ -64,13 +62,13 @@ class Duel:
     more_seeds: int | None
     """Seeds that would settle an open duel if they went on as before; None where that is hopeless."""
 
-    def seen_from(self, better: str) -> Duel:
+    def seen_from(self, better: str) -> PairResult:
         """The same with `better` as the first."""
         if better == self.first:
             return self
         turned = (1 / bound if bound else math.inf for bound in (self.ratio, self.high, self.low))
         ratio, low, high = turned
-        return Duel(
+        return PairResult(
             self.second, self.first, self.seeds, ratio, low, high, self.chance, self.state, self.more_seeds
         )
 
@@ -86,7 +84,9 @@ class Scale:
     """Ratios up to 1 + this count as equal."""
 
 
-def duels(runs: Mapping[str, Seeded], scale: Scale, family: int | None = None) -> dict[frozenset[str], Duel]:
+def compare_pairs(
+    runs: Mapping[str, Seeded], scale: Scale, family: int | None = None
+) -> dict[frozenset[str], PairResult]:
     """Every pair. `family`: contestants of the group, where some of them cannot be compared."""
     pairs = list(itertools.combinations(runs, 2))
     contestants = len(runs) if family is None else family
@@ -96,7 +96,7 @@ def duels(runs: Mapping[str, Seeded], scale: Scale, family: int | None = None) -
     # Pairs that cannot be compared yet belong to the family all the same.
     corrected = holm([*raw, *[1.0] * (size - len(pairs))])
     return {
-        frozenset(pair): duel(pair, gaps[pair], chance, size, scale)
+        frozenset(pair): pair_result(pair, gaps[pair], chance, size, scale)
         for pair, chance in zip(pairs, corrected, strict=False)
     }
 
@@ -125,7 +125,7 @@ def gaps_of(first: Seeded, second: Seeded, scale: Scale) -> Gaps:
     return Gaps.of_values(worse[:, 0], better[:, 0])
 
 
-def duel(pair: tuple[str, str], gaps: Gaps, chance: float, size: int, scale: Scale) -> Duel:
+def pair_result(pair: tuple[str, str], gaps: Gaps, chance: float, size: int, scale: Scale) -> PairResult:
     low, high = anytime.interval(gaps, ALPHA, censorable=scale.censorable)
     # All equalities claimed are true together with 95 %: hence the error is shared among the pairs.
     surely_low, surely_high = anytime.interval(gaps, ALPHA / size, censorable=scale.censorable)
@@ -138,7 +138,7 @@ def duel(pair: tuple[str, str], gaps: Gaps, chance: float, size: int, scale: Sca
         state = UNREACHED
     else:
         state = OPEN
-    return Duel(
+    return PairResult(
         *pair,
         seeds=len(gaps),
         ratio=math.exp(middle(gaps)),
@@ -160,7 +160,7 @@ def middle(gaps: Gaps) -> float:
     return low if low == high else math.nan
 
 
-def standing(runs: Mapping[str, Seeded], scale: Scale) -> list[str]:
+def ranking(runs: Mapping[str, Seeded], scale: Scale) -> list[str]:
     """Contestants from the best to the worst by what their runs show so far."""
     return sorted(runs, key=lambda name: (badness(runs[name], scale), name))
 
@@ -175,6 +175,52 @@ def badness(runs: Seeded, scale: Scale) -> float:
     return float(-logs.mean() if scale.more_is_better else logs.mean())
 
 
-def deciding(order: Sequence[str], until: str) -> list[tuple[str, str]]:
+def deciding_pairs(order: Sequence[str], until: str) -> list[tuple[str, str]]:
     """Pairs that must be settled: neighbours in the ranking, or everybody against the leader."""
     return list(itertools.pairwise(order)) if until == RESOLVED else [(order[0], name) for name in order[1:]]
+
+
+Pair = frozenset[str]
+
+
+def chances(runs: Mapping[str, Floats]) -> dict[Pair, float]:
+    """Holm-corrected p for every pair: how easily chance alone makes such a difference.
+
+    `runs` holds values, or `stack`ed (time, reached) rows. All pairs form the family, not only those with the
+    best: which one is best was read off the same data. Contestants with a single run are left out.
+    """
+    enough = {name: values for name, values in runs.items() if len(values) > 1}
+    moments = {
+        name: Moments.of(logs) for name, values in enough.items() if (logs := log_values(values)) is not None
+    }
+    pairs = list(itertools.combinations(enough, 2))
+    p_values = [
+        difference(moments[a], moments[b]).p_nonzero()
+        if a in moments and b in moments
+        else log_rank(as_times(enough[a]), as_times(enough[b]))
+        for a, b in pairs
+    ]
+    return {frozenset(pair): p for pair, p in zip(pairs, holm(p_values), strict=True)}
+
+
+def seeds_missing(a: Floats, b: Floats) -> int | None:
+    """Seeds beyond those there are that would probably tell the two apart; None where that is hopeless."""
+    logs_a, logs_b = log_values(a), log_values(b)
+    if logs_a is None or logs_b is None or min(len(a), len(b)) < 2:
+        return None
+    mine, theirs = Moments.of(logs_a), Moments.of(logs_b)
+    needed = runs_to_tell_apart(mine.mean - theirs.mean, math.sqrt(mine.variance), math.sqrt(theirs.variance))
+    return None if needed is None else max(1, needed - min(mine.n, theirs.n))
+
+
+def log_values(values: Floats) -> Floats | None:
+    """None where a run was censored or a value has no logarithm."""
+    if values.ndim == 2:
+        if not values[:, 1].all():
+            return None
+        values = values[:, 0]
+    return np.log(values) if (values > 0).all() else None
+
+
+def as_times(values: Floats) -> Floats:
+    return values if values.ndim == 2 else np.stack([values, np.ones(len(values))], axis=-1)

@@ -1,0 +1,373 @@
+"""The columns of the result table that the probe does not sample, in the order of the table."""
+
+from __future__ import annotations
+
+from rldyno.columns import Column
+from rldyno_rig import schema
+
+NO_THRESHOLD = "the study has no threshold"
+NOT_REACHED = "the threshold was not reached"
+NO_UPDATE = "no update was made"
+STOP_RULE = "needs a threshold: give the study's [budget] a stop rule"
+
+
+def seconds(nanoseconds: int) -> float:
+    return nanoseconds / 1e9
+
+
+def ratio(value: float, divisor: float) -> float | None:
+    return value / divisor if divisor else None
+
+
+def elapsed_s(end_ns: int, start_s: float) -> float:
+    return end_ns / 1e9 - start_s
+
+
+SETTINGS = (
+    Column("trial", str, "id of the trial, the name of its directory"),
+    Column("contestant", str, "framework:mode", source="trial:contestant"),
+    Column("framework", str, "framework", source="trial:framework"),
+    Column("mode", str, "execution mode of the framework", source="trial:mode"),
+    Column(
+        "division",
+        str,
+        "closed: only the framework differs; open: each framework's best whole-loop form",
+        source="trial:division",
+    ),
+    Column("algorithm", str, "algorithm", source="trial:algorithm"),
+    Column("environment", str, "environment id", source="trial:environment"),
+    Column(
+        "max_episode_steps",
+        int,
+        "time limit of an episode; empty: the environment's own",
+        source="trial:max_episode_steps",
+        may_be_empty=True,
+    ),
+    Column("device", str, "device", source="trial:device"),
+    Column("cores", int, "CPU cores the worker may use", source="trial:cores"),
+    Column("workers", int, "data-parallel worker processes", source="trial:workers"),
+    Column("dtype", str, "floating-point type of the network", source="trial:dtype"),
+    Column("seed", int, "seed", source="trial:seed"),
+    Column("block", int, "randomised block the trial ran in", source="trial:block"),
+    Column(
+        "stop_return",
+        float,
+        "threshold: mean return to be reached",
+        source="trial:budget.stop_return",
+        missing=NO_THRESHOLD,
+        may_be_empty=True,
+    ),
+    Column(
+        "stop_episodes",
+        int,
+        "episodes the threshold's mean is taken over",
+        source="trial:budget.stop_episodes",
+        may_be_empty=True,
+    ),
+)
+
+ENDING = (
+    Column("status", str, "done, failed, or pending: not ended yet", source="status"),
+    Column("reason", str, "the budget that ended it, or why it failed", source="reason"),
+    Column("message", str, "one sentence", source="message", may_be_empty=True),
+    Column("started_at", str, "ISO time of the worker's spawn", source="started_at"),
+)
+
+TRAINING = (
+    Column("steps", int, "environment steps", source="result.steps"),
+    Column("episodes", int, "finished episodes", source="result.episodes"),
+    Column("updates", int, "gradient updates", source="result.updates"),
+    Column(
+        "wall_s",
+        float,
+        "spawn to end of the worker",
+        title="Time of the whole run",
+        unit="s",
+        better="lower",
+        source="wall_s",
+        aliases=("wall",),
+    ),
+    *(
+        Column(
+            f"startup_{part}_s",
+            float,
+            f"start-up: {part}",
+            unit="s",
+            source=f"result.startup_ns.{part}",
+            derive=seconds,
+        )
+        for part in schema.STARTUP
+    ),
+    Column(
+        "startup_s",
+        float,
+        "spawn to the first training step",
+        title="Start-up",
+        unit="s",
+        better="lower",
+        source="result.train_start_ns",
+        derive=seconds,
+        aliases=("startup",),
+    ),
+    Column(
+        "train_s",
+        float,
+        "training loop: the steady state",
+        unit="s",
+        source="result.train_ns",
+        derive=seconds,
+    ),
+    Column(
+        "watched_s",
+        float,
+        "spawn to the end of training",
+        title="Training time",
+        unit="s, start-up included",
+        better="lower",
+        parts=("startup_s", "train_s"),
+        derive=lambda startup_s, train_s: startup_s + train_s,
+    ),
+    Column(
+        "learning_start_s",
+        float,
+        "start of training to the first update, where replay memory fills before it; else 0",
+        unit="s",
+        source="result.learning.time_ns",
+        parts=("startup_s",),
+        derive=elapsed_s,
+        missing=NO_UPDATE,
+    ),
+    Column(
+        "learning_start_steps",
+        int,
+        "environment steps until then",
+        source="result.learning.step",
+        missing=NO_UPDATE,
+    ),
+    Column(
+        "steps_per_s",
+        float,
+        "steps / train_s",
+        title="Speed",
+        unit="steps/s",
+        better="higher",
+        parts=("steps", "train_s"),
+        derive=ratio,
+        aliases=("throughput",),
+    ),
+    Column(
+        "step_s",
+        float,
+        "train_s / steps",
+        title="Training time per step",
+        unit="µs",
+        scale=1e6,
+        better="lower",
+        parts=("train_s", "steps"),
+        derive=ratio,
+        aliases=("step_time",),
+    ),
+    Column(
+        "updates_per_s",
+        float,
+        "updates / train_s",
+        title="Updates per second",
+        unit="1/s",
+        better="higher",
+        parts=("updates", "train_s"),
+        derive=ratio,
+        aliases=("update_rate",),
+    ),
+)
+
+AGAINST_LIMITS = (
+    Column(
+        "update_us",
+        float,
+        "transfer, update and read phases per update, in microseconds",
+        title="Update",
+        unit="µs",
+        better="lower",
+        aliases=("update",),
+    ),
+    Column(
+        "update_floor_us",
+        float,
+        "the least time of one update on this machine: its arithmetic and bytes",
+        title="Floor of an update",
+        unit="µs",
+    ),
+    Column("update_floor_bound", str, "what sets the floor: arithmetic, memory or transfer"),
+    Column(
+        "update_over_floor",
+        float,
+        "update_us / update_floor_us",
+        title="Update over its floor",
+        unit="×",
+        better="lower",
+        aliases=("over_floor",),
+    ),
+    Column(
+        "environment_alone_steps_per_s",
+        float,
+        "steps per second of the environments without an agent",
+        unit="steps/s",
+    ),
+)
+
+USE = (
+    Column(
+        "cpu_s",
+        float,
+        "user and system time of the worker's process tree",
+        title="CPU time",
+        unit="s",
+        better="lower",
+        source="cpu_s",
+        aliases=("cpu_time",),
+    ),
+    Column(
+        "cpu_percent",
+        float,
+        "cpu_s / wall_s in percent of one core",
+        title="CPU use",
+        unit="% of a core",
+        parts=("cpu_s", "wall_s"),
+        derive=lambda cpu_s, wall_s: ratio(100 * cpu_s, wall_s),
+        aliases=("cpu",),
+    ),
+    Column(
+        "peak_rss_bytes",
+        int,
+        "highest resident set of the process tree",
+        title="Peak memory",
+        unit="MB",
+        scale=1e-6,
+        better="lower",
+        source="peak_rss_bytes",
+        aliases=("memory",),
+    ),
+    Column(
+        "baseline_rss_bytes",
+        int,
+        "resident set after importing the framework",
+        unit="MB",
+        scale=1e-6,
+        source="baseline_rss_bytes",
+    ),
+    *(
+        Column(
+            f"phase_{phase}_s",
+            float,
+            f"training time spent in: {phase}",
+            unit="s",
+            source=f"result.phases_ns.{phase}",
+            derive=seconds,
+        )
+        for phase in schema.PHASES
+    ),
+)
+
+LEARNING = (
+    Column(
+        "threshold_reached",
+        bool,
+        "whether the threshold was reached; empty without one",
+        title="Share of runs that reach the threshold",
+        better="higher",
+        source="result.threshold.reached",
+        parts=("stop_return",),
+        derive=lambda reached, _: reached,
+        aliases=("reached",),
+        needs=STOP_RULE,
+    ),
+    Column(
+        "threshold_s",
+        float,
+        "spawn to the threshold; empty when not reached (censored)",
+        title="Time to threshold",
+        unit="s",
+        better="lower",
+        source="result.threshold.time_ns",
+        parts=("threshold_reached",),
+        derive=lambda time_ns, reached: seconds(time_ns) if reached else None,
+        missing=NOT_REACHED,
+        aliases=("threshold", "time"),
+        censored_at="watched_s",
+        needs=STOP_RULE,
+    ),
+    Column(
+        "threshold_train_s",
+        float,
+        "first training step to the threshold",
+        unit="s",
+        parts=("threshold_s", "startup_s"),
+        derive=lambda threshold_s, startup_s: threshold_s - startup_s,
+        missing=NOT_REACHED,
+    ),
+    Column(
+        "threshold_steps",
+        int,
+        "environment steps to the threshold",
+        title="Steps to threshold",
+        better="lower",
+        source="result.threshold.step",
+        parts=("threshold_reached",),
+        derive=lambda step, reached: step if reached else None,
+        missing=NOT_REACHED,
+        aliases=("steps_to_threshold", "steps"),
+        censored_at="steps",
+        needs=STOP_RULE,
+    ),
+    Column(
+        "threshold_episodes",
+        int,
+        "episodes to the threshold",
+        title="Episodes to threshold",
+        better="lower",
+        source="result.threshold.episode",
+        parts=("threshold_reached",),
+        derive=lambda episode, reached: episode if reached else None,
+        missing=NOT_REACHED,
+        aliases=("episodes_to_threshold", "episodes"),
+        censored_at="episodes",
+        needs=STOP_RULE,
+    ),
+    Column(
+        "final_return",
+        float,
+        "mean return of the last 100 episodes",
+        title="Return at the end",
+        better="higher",
+        source="result.final_return",
+        missing="no episode ended",
+        aliases=("return",),
+    ),
+)
+
+CONDITIONS = (
+    Column("noise_score", float, "how disturbed the machine was; higher is worse", source="noise.score"),
+    Column(
+        "calibration_ns",
+        int,
+        "time a fixed piece of work took right before the trial",
+        source="noise.calibration_ns",
+    ),
+    Column(
+        "probe_core_percent", float, "cost of watching, in percent of one core", source="probe.core_percent"
+    ),
+)
+
+VERDICTS = (
+    Column(
+        "warnings",
+        str,
+        "what a reader of the figures must know: a leak, for instance",
+        source="warnings",
+        derive=lambda several: "; ".join(several) or None,
+        may_be_empty=True,
+    ),
+    Column("certificate", str, "valid, stale, absent or failed", may_be_empty=True),
+    Column("certificate_detail", str, "why the certificate is not valid", may_be_empty=True),
+    Column("log_tail", str, "last lines of a failed worker's log", source="log_tail", may_be_empty=True),
+)
