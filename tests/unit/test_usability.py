@@ -19,6 +19,7 @@ from rldyno.toolchains.catalogue import catalogue
 from rldyno.usability import mistakes, package, releases, source, store
 from rldyno.usability import tables as shown
 from rldyno.usability.frameworks import describe
+from rldyno.usability.record import SCHEMA, Absent, UsabilityFile, UsabilityRecord
 
 RIG = Path(rldyno_rig.__file__).parent
 
@@ -183,14 +184,9 @@ def test_a_version_that_the_index_does_not_know(monkeypatch: pytest.MonkeyPatch)
     assert (found["latest"], found["latest_released"]) == ("99", "2024-05-01")
 
 
-def record(**parts: Any) -> dict[str, Any]:
-    return {
-        "schema": store.SCHEMA,
-        "python": "3.11.7",
-        "versions": {"torch": "2.13.0", "numpy": "2.4.6"},
-        "measured_at": "2026-01-01T00:00:00+00:00",
-        "parts": parts,
-    }
+def record(**parts: Any) -> UsabilityRecord:
+    versions = {"torch": "2.13.0", "numpy": "2.4.6"}
+    return UsabilityRecord("torch", "PyTorch", "3.11.7", versions, "2026-01-01T00:00:00+00:00", parts)
 
 
 def test_a_report_takes_the_record_beside_it_else_that_of_the_same_versions(
@@ -200,21 +196,24 @@ def test_a_report_takes_the_record_beside_it_else_that_of_the_same_versions(
     ran = {"torch": {"python": "3.11.7", "torch": "2.13.0"}}
     assert store.known(tmp_path, ran) == {}
     store.write(store.record_path("torch", "a"), record(code={"lines": 1}))
-    assert store.known(tmp_path, ran)["torch"]["parts"]["code"]["lines"] == 1
+    assert store.known(tmp_path, ran)["torch"].part("code")["lines"] == 1
     assert store.known(tmp_path, {"torch": {"python": "3.11.7", "torch": "2.14.0"}}) == {}
-    beside = {"schema": store.SCHEMA, "frameworks": {"torch": record(code={"lines": 2}), "jax": record()}}
-    store.write(tmp_path / store.FILE, beside)
-    assert {name: found["parts"] for name, found in store.known(tmp_path, ran).items()} == {
+    beside = {"torch": record(code={"lines": 2}), "jax": record()}
+    store.write(tmp_path / store.FILE, UsabilityFile("now", {}, beside))
+    assert {name: found.parts for name, found in store.known(tmp_path, ran).items()} == {
         "torch": {"code": {"lines": 2}}
     }
 
 
 def test_a_damaged_record_is_no_record(tmp_path: Path) -> None:
     path = tmp_path / "usability.json"
-    path.write_text("{")
-    assert store.read(path) is None
-    path.write_text(json.dumps({"schema": store.SCHEMA + 1}))
-    assert store.read(path) is None
+    whole = UsabilityFile("now", {"cores": 2}, {"torch": record()}, {"jax": Absent("missing", None)})
+    store.write(path, whole)
+    assert store.read(path, UsabilityFile) == whole
+    for damaged in ("{", json.dumps({"schema": SCHEMA + 1}), json.dumps({"schema": SCHEMA, "frameworks": 3})):
+        path.write_text(damaged)
+        assert store.read(path, UsabilityFile) is None
+        assert store.read(path, UsabilityRecord) is None
 
 
 def test_tables_say_what_is_missing_and_why() -> None:
@@ -303,7 +302,7 @@ def test_the_report_has_the_section_when_it_is_known_and_escapes_it(
         [],
     )
     found = record(mistakes=dict.fromkeys(mistakes.SIDES, refused))
-    store.write(home / store.FILE, {"schema": store.SCHEMA, "frameworks": {framework: found}})
+    store.write(home / store.FILE, UsabilityFile("now", {}, {framework: found}))
     page = html_of(home)
     assert 'href="#usability"' in page
     assert "&lt;script&gt;3 is not 4&lt;/script&gt;" in page

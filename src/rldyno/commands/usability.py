@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from rldyno.text.tables import Table
+    from rldyno.usability.record import Absent, UsabilityFile
 
 # Too long for a terminal; the files and the report have them.
 MESSAGES = "usability-messages"
@@ -57,15 +59,15 @@ def usability(
         errors.print(f"measuring {framework}: {part}", style="dim", markup=False)
 
     found = measure.gather(names, parse_overrides(toolchain or []), parts, fresh, print_part)
-    tables = all_tables(found["frameworks"])
+    tables = all_tables(found.frameworks)
     if as_json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(found.to_json(), indent=1))
     else:
-        print_tables(tables, found["absent"], Console(highlight=False))
+        print_tables(tables, found.absent, Console(highlight=False))
     if out is not None:
         for path in write_files(out, found, tables):
             print(path, file=sys.stderr)
-    if frameworks and found["absent"]:
+    if frameworks and found.absent:
         raise typer.Exit(1)
 
 
@@ -89,13 +91,13 @@ def chosen_parts(names: list[str]) -> list[str]:
     return [part for part in PARTS if part in names] or list(PARTS)
 
 
-def print_tables(tables: list[Table], absent: dict[str, Any], console: Console) -> None:
+def print_tables(tables: list[Table], absent: Mapping[str, Absent], console: Console) -> None:
     for table in tables:
         if table.name != MESSAGES:
             console.print(fitting(table, console))
     for name, why in absent.items():
-        console.print(f"{name}: not measured, {why['reason']}", style="yellow", markup=False)
-        console.print(f"  fix: {why['fix']}", markup=False)
+        console.print(f"{name}: not measured, {why.reason}", style="yellow", markup=False)
+        console.print(f"  fix: {why.fix}", markup=False)
 
 
 def fitting(table: Table, console: Console) -> Any:
@@ -151,7 +153,7 @@ def cards(table: Table) -> Any:
     return Group(Text(table.title, "bold underline"), shown, "")
 
 
-def write_files(out: Path, found: dict[str, Any], tables: list[Table]) -> list[Path]:
+def write_files(out: Path, found: UsabilityFile, tables: list[Table]) -> list[Path]:
     """The record at `out`; beside it all tables as Markdown and LaTeX, and each as CSV."""
     from rldyno.errors import Problem
     from rldyno.text.tables import comma_separated, latex, markdown

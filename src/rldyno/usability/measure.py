@@ -20,6 +20,7 @@ from rldyno.toolchains.catalogue import Toolchain, toolchain
 from rldyno.toolchains.resolve import Interpreter, resolve
 from rldyno.usability import exports, mistakes, package, process, releases, source, starting, store
 from rldyno.usability.frameworks import Description, describe, description_path
+from rldyno.usability.record import Absent, UsabilityFile, UsabilityRecord
 from rldyno_rig import identity
 
 Json = dict[str, Any]
@@ -72,33 +73,30 @@ def find(framework: str, overrides: Mapping[str, Path]) -> Subject:
     return Subject(chain, interpreter, description, among, distribution)
 
 
-def record(subject: Subject, parts: Sequence[str], fresh: bool, on_part: OnPart) -> Json:
+def record(subject: Subject, parts: Sequence[str], fresh: bool, on_part: OnPart) -> UsabilityRecord:
     """The parts of the framework's record: from the cache, else measured now and put there."""
     name = subject.chain.framework
     path = store.record_path(name, subject.key)
-    found = store.read(path) or new_record(subject)
+    found = store.read(path, UsabilityRecord) or new_record(subject)
     # What failed for a temporary reason, such as no network, is measured again.
-    wanted = [part for part in parts if fresh or found["parts"].get(part, {"passing": True}).get("passing")]
+    wanted = [part for part in parts if fresh or found.parts.get(part, {"passing": True}).get("passing")]
     for part in wanted:
         on_part(name, part)
-        found["parts"][part] = measured(subject, part)
-        found["measured_at"] = records.now_iso()
+        found = found.with_part(part, measured(subject, part), records.now_iso())
         store.write(path, found)
-    return {**found, "parts": {part: found["parts"][part] for part in parts}}
+    return found.only(parts)
 
 
-def new_record(subject: Subject) -> Json:
+def new_record(subject: Subject) -> UsabilityRecord:
     interpreter = subject.interpreter
     version = subject.installed[subject.distribution].version
-    return {
-        "schema": store.SCHEMA,
-        "framework": subject.chain.framework,
-        "title": subject.chain.summary,
-        "python": interpreter.python,
-        "versions": {**interpreter.versions, subject.chain.import_name: version},
-        "measured_at": records.now_iso(),
-        "parts": {},
-    }
+    return UsabilityRecord(
+        subject.chain.framework,
+        subject.chain.summary,
+        interpreter.python,
+        {**interpreter.versions, subject.chain.import_name: version},
+        records.now_iso(),
+    )
 
 
 def measured(subject: Subject, part: str) -> Json:
@@ -180,19 +178,13 @@ def gather(
     parts: Sequence[str],
     fresh: bool,
     on_part: OnPart,
-) -> Json:
-    """What usability.json holds: the record of each framework, and those that are not installed."""
-    found: dict[str, Json] = {}
-    absent: dict[str, Json] = {}
+) -> UsabilityFile:
+    """The record of each framework, and those that are not installed."""
+    found: dict[str, UsabilityRecord] = {}
+    absent: dict[str, Absent] = {}
     for name in frameworks:
         try:
             found[name] = record(find(name, overrides), parts, fresh, on_part)
         except Problem as problem:
-            absent[name] = {"reason": problem.message, "fix": problem.fix}
-    return {
-        "schema": store.SCHEMA,
-        "made_at": records.now_iso(),
-        "machine": machine_facts(),
-        "frameworks": found,
-        "absent": absent,
-    }
+            absent[name] = Absent(problem.message, problem.fix)
+    return UsabilityFile(records.now_iso(), machine_facts(), found, absent)

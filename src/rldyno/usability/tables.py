@@ -9,11 +9,11 @@ from packaging.version import InvalidVersion, Version
 
 from rldyno.text.numbers import number
 from rldyno.text.tables import Table
+from rldyno.usability.record import Part, UsabilityRecord
 from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.hyper import NETWORKS
 
-Json = dict[str, Any]
-Records = Mapping[str, Json]
+Records = Mapping[str, UsabilityRecord]
 NOT_MEASURED = "–"
 # Load average before times were measured; measuring itself adds up to 1.
 BUSY = 1.5
@@ -37,8 +37,8 @@ def all_tables(records: Records) -> list[Table]:
 
 
 def install_table(records: Records) -> Table:
-    def row(name: str, record: Json) -> tuple[str, ...]:
-        install, started = part(record, "install"), part(record, "start")
+    def row(name: str, record: UsabilityRecord) -> tuple[str, ...]:
+        install, started = record.part("install"), record.part("start")
         return (
             name,
             install.get("version", NOT_MEASURED),
@@ -54,8 +54,8 @@ def install_table(records: Records) -> Table:
 
 
 def code_table(records: Records) -> Table:
-    def row(name: str, record: Json) -> tuple[str, ...]:
-        code = part(record, "code")
+    def row(name: str, record: UsabilityRecord) -> tuple[str, ...]:
+        code = record.part("code")
         losses = code.get("losses", {})
         return (
             name,
@@ -72,16 +72,16 @@ def code_table(records: Records) -> Table:
 
 
 def mistakes_table(records: Records) -> Table:
-    def row(name: str, record: Json) -> tuple[str, ...]:
-        return (name, *(mistake_words(part(record, "mistakes")[kind]) for kind in MISTAKES))
+    def row(name: str, record: UsabilityRecord) -> tuple[str, ...]:
+        return (name, *(mistake_words(record.part("mistakes")[kind]) for kind in MISTAKES))
 
     columns = tuple(words.capitalize() for words in MISTAKES.values())
     return made("usability-mistakes", "What a user sees of a mistake", columns, records, ("mistakes",), row)
 
 
 def save_table(records: Records) -> Table:
-    def row(name: str, record: Json) -> tuple[str, ...]:
-        save = part(record, "save")
+    def row(name: str, record: UsabilityRecord) -> tuple[str, ...]:
+        save = record.part("save")
         cells = [name, save["by"]]
         for network in NETWORKS:
             found = save["networks"][network]
@@ -102,14 +102,14 @@ def save_table(records: Records) -> Table:
 
 def export_table(records: Records) -> Table:
     rows = [
-        row for name, record in records.items() if part(record, "export") for row in export_rows(name, record)
+        row for name, record in records.items() if record.part("export") for row in export_rows(name, record)
     ]
     columns = ("Framework", "Path", "Works", "Largest difference", "CNN, kB", "Needs besides")
     return Table("usability-export", "Ways out, taken with both networks", columns, tuple(rows))
 
 
-def export_rows(name: str, record: Json) -> Iterator[tuple[str, ...]]:
-    export = part(record, "export")
+def export_rows(name: str, record: UsabilityRecord) -> Iterator[tuple[str, ...]]:
+    export = record.part("export")
     for path in export["paths"].values():
         answers = list(path.get("networks", {}).values())
         differences = [answer["difference"] for answer in answers if answer.get("difference") is not None]
@@ -133,12 +133,12 @@ def difference_words(differences: Sequence[float]) -> str:
 
 
 def release_table(records: Records) -> Table:
-    def row(name: str, record: Json) -> tuple[str, ...]:
-        release = part(record, "release")
+    def row(name: str, record: UsabilityRecord) -> tuple[str, ...]:
+        release = record.part("release")
         wheels = release["wheels_for"]
         return (
             name,
-            record["parts"].get("install", {}).get("version", NOT_MEASURED),
+            record.parts.get("install", {}).get("version", NOT_MEASURED),
             release["released"] or NOT_MEASURED,
             release["latest"] or NOT_MEASURED,
             release["latest_released"] or NOT_MEASURED,
@@ -158,21 +158,15 @@ def made(
     return Table(name, title, ("Framework", *columns), tuple(rows))
 
 
-def part(record: Json, name: str) -> Json:
-    """Empty when it was not asked for, or went wrong as a whole."""
-    found: Json = record["parts"].get(name, {})
-    return {} if found.get("error") else found
-
-
-def any_of(record: Json, parts: Sequence[str]) -> bool:
-    return any(part(record, name) for name in parts)
+def any_of(record: UsabilityRecord, parts: Sequence[str]) -> bool:
+    return any(record.part(name) for name in parts)
 
 
 def messages_table(records: Records) -> Table:
     rows = [
         (framework, MISTAKES[kind], found["message"])
         for framework, record in records.items()
-        for kind, found in part(record, "mistakes").items()
+        for kind, found in record.part("mistakes").items()
         if kind in MISTAKES and found["message"]
     ]
     columns = ("Framework", "Mistake", "Message")
@@ -187,10 +181,10 @@ def notes_table(records: Records) -> Table:
 def notes(records: Records) -> Iterator[tuple[str, str]]:
     """(framework, why something was not measured, or what to know of what was)."""
     for name, record in records.items():
-        for title, found in record["parts"].items():
+        for title, found in record.parts.items():
             if found.get("error"):
                 yield name, f"{title} was not measured: {found['error']}"
-        install, release = part(record, "install"), part(record, "release")
+        install, release = record.part("install"), record.part("release")
         if install.get("install_reason"):
             yield name, f"no install time: {install['install_reason']}"
         if install.get("packages_from"):
@@ -198,17 +192,17 @@ def notes(records: Records) -> Iterator[tuple[str, str]]:
             yield name, f"packages installed: {ways}"
         if release.get("reason"):
             yield name, f"no release date: {release['reason']}"
-        for mode, found in part(record, "start").get("first_update", {}).items():
+        for mode, found in record.part("start").get("first_update", {}).items():
             if found["reason"]:
                 yield name, f"no first update of {mode}: {found['reason']}"
-        load = max(part(record, timed).get("load_before", 0.0) for timed in ("start", "save"))
+        load = max(record.part(timed).get("load_before", 0.0) for timed in ("start", "save"))
         if load > BUSY:
             yield name, f"the machine was busy (load {load:.1f}): times may be too long{cpu_words(record)}"
 
 
-def cpu_words(record: Json) -> str:
+def cpu_words(record: UsabilityRecord) -> str:
     """CPU time hardly depends on what else runs."""
-    used = part(record, "start").get("import_cpu_s")
+    used = record.part("start").get("import_cpu_s")
     return "" if used is None else f"; the import used {number(used)} s of CPU time"
 
 
@@ -216,7 +210,7 @@ def figure(value: float | None, scale: float = 1.0) -> str:
     return NOT_MEASURED if value is None else number(value * scale)
 
 
-def first_updates(started: Json) -> str:
+def first_updates(started: Part) -> str:
     """`1.23` of the one mode there is, `1.23 eager, 14.1 compile` of several."""
     modes = started.get("first_update", {})
     times = {mode: figure(found["median_s"]) for mode, found in modes.items()}
@@ -225,12 +219,12 @@ def first_updates(started: Json) -> str:
     return ", ".join(f"{seconds} {mode}" for mode, seconds in times.items()) or NOT_MEASURED
 
 
-def loss_words(loss: Json | None) -> str:
+def loss_words(loss: Part | None) -> str:
     """`14 (2)`: lines, and the complexity."""
     return NOT_MEASURED if loss is None else f"{loss['lines']} ({loss['complexity']})"
 
 
-def mistake_words(found: Json) -> str:
+def mistake_words(found: Part) -> str:
     if found["verdict"] in ACCEPTED:
         return ACCEPTED[found["verdict"]] + (f": {found['result']}" if found["result"] else "")
     if found["verdict"] == "crashed":
