@@ -135,7 +135,7 @@ def test_the_command_writes_figures(directory: Path, tmp_path: Path) -> None:
 
 def test_every_chart_that_the_documentation_names_exists() -> None:
     text = (Path(__file__).parents[2] / "docs" / "report.md").read_text()
-    table = text[text.index("| figure | what it shows |") : text.index("## Files of their own")]
+    table = text[text.index("| figure | what it shows |") : text.index("## Separate files")]
     rows = [line.split("|") for line in table.splitlines() if re.match(r"\| (liu2022|seong2024) ", line)]
     named = {name for row in rows for name in re.findall(r"`([a-z-]+)`", row[4])}
     axes = ("cpu-cores", "gpus-one-per-worker")

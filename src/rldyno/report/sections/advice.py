@@ -34,9 +34,12 @@ def context(material: Material) -> dict[str, Any]:
 
 
 def task_advice(material: Material) -> list[TaskAdvice]:
-    results = material.results
+    results, costs_of = material.results, material.analysis.run_costs
     return [
-        advised(results.directory, advice.advise_task(results, task, [place.group for place in places]))
+        advised(
+            results.directory,
+            advice.advise_task(results, task, [place.group for place in places], costs_of=costs_of),
+        )
         for task, places in material.tasks.items()
     ]
 
