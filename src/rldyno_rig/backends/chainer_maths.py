@@ -23,7 +23,7 @@ class Model:
     def __init__(self, spec: Spec, dtype: str) -> None:
         network = spec.network
         self.spec, self.network, self.dtype = spec, network, np.dtype(dtype)
-        self.hyper: Any = spec.hyper
+        self.hyper = spec.hyper
         self.loss = LOSSES[spec.algorithm]
         self.activate = {"relu": F.relu, "tanh": F.tanh}[network.activation]
         self.torsos = tuple((torso, *torso_layers(network, torso)) for torso in network.torsos)
@@ -137,7 +137,7 @@ def policy_and_value(model: Model, weights: Network, obs: np.ndarray) -> Tuple[A
 
 def choose(model: Model, weights: Network, obs: np.ndarray, noise: Optional[np.ndarray]) -> Batch:
     """What `act` returns: the greedy action, or a sampled one with its log-probability and the value."""
-    if model.network.head == "q":
+    if not model.network.samples:
         q = q_values(model, weights, obs, noise)
         return ((expected(model, q) if model.network.atoms > 1 else q.array).argmax(1),)
     outputs = forward(model, weights, obs)

@@ -31,7 +31,7 @@ class Model:
     def __init__(self, spec: Spec, dtype: str) -> None:
         network = spec.network
         self.spec, self.network, self.dtype = spec, network, np.dtype(dtype)
-        self.hyper: Any = spec.hyper
+        self.hyper = spec.hyper
         self.layout = Layout(network, channels_last)
         self.shapes, self.sizes = self.layout.shapes, self.layout.sizes
         # Each noisy layer has two vectors in a row, `.in` and `.out`.
@@ -163,7 +163,7 @@ def choose(model: Model, weights: Weights, obs: Array, noise: Optional[Array]) -
     [batch]: greedy actions, or [3, batch]: sampled actions, their log-probabilities, values.
     """
     given = prepare(model, obs, noise)
-    if model.network.head == "q":
+    if not model.network.samples:
         q = q_values(model, weights, given)
         return best(expected(model, q) if model.network.atoms > 1 else q)
     log_p, value, logits = policy_and_value(model, weights, given)

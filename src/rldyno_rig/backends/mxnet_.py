@@ -68,7 +68,7 @@ class Learner:
 
         build = functools.partial(_eager if mode == "eager" else _static, self.model)
         network = spec.network
-        acting = 1 + (network.noisy or network.head == "actor_critic")
+        acting = 1 + (network.noisy or network.samples)
         self._forward = build(run_forward, 1 + network.noisy + len(self._network_inputs))
         self._choose = build(run_choose, acting + len(self._network_inputs))
         self._loss = build(run_loss, self.model.batch_size + len(self._loss_inputs))

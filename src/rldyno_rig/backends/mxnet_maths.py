@@ -12,7 +12,6 @@ from typing import Any, Callable, Dict, List, Tuple
 import mxnet as mx
 from mxnet import autograd
 
-from rldyno_rig.batches import BATCHES
 from rldyno_rig.layout import torso_layers
 from rldyno_rig.spec import Spec, noise_shapes, parameter_shapes
 
@@ -27,9 +26,9 @@ class Model:
     def __init__(self, F: Any, spec: Spec, dtype: str) -> None:
         network = spec.network
         self.F, self.spec, self.network, self.dtype = F, spec, network, dtype
-        self.hyper: Any = spec.hyper
+        self.hyper = spec.hyper
         self.loss = LOSSES[spec.algorithm]
-        self.batch_size = len(getattr(BATCHES[spec.algorithm], "_fields", ()))
+        self.batch_size = len(spec.batch._fields)
         self.torsos = tuple((torso, *torso_layers(network, torso)) for torso in network.torsos)
         self.names = list(parameter_shapes(network))
         # Support and index of the atoms travel with the weights: they are inputs of the graph too.
@@ -125,7 +124,7 @@ def policy_and_value(model: Model, weights: Tensors, obs: Any) -> Tuple[Any, Any
 def choose(model: Model, weights: Tensors, obs: Any, noise: Any = None) -> List[Any]:
     """What `act` returns: the greedy action, or a sampled one with its log-probability and the value."""
     F, network = model.F, model.network
-    if network.head == "q":
+    if not network.samples:
         q = q_values(model, weights, obs, noise)
         return [F.argmax(expected(model, q, weights["z"]) if network.atoms > 1 else q, axis=1)]
     log_p, value, logits = policy_and_value(model, weights, obs)
@@ -301,7 +300,7 @@ def run_forward(model: Model, *inputs: Any) -> List[Any]:
 
 def run_choose(model: Model, *inputs: Any) -> List[Any]:
     network = model.network
-    obs, noise, rest = acting_inputs(model, inputs, network.noisy or network.head == "actor_critic")
+    obs, noise, rest = acting_inputs(model, inputs, network.noisy or network.samples)
     return choose(model, named(model, rest)[0], obs, noise)
 
 

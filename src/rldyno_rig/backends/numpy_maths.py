@@ -9,7 +9,6 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from rldyno_rig.batches import BATCHES
 from rldyno_rig.layout import Layout, torso_layers
 from rldyno_rig.reference import learner as reference
 from rldyno_rig.reference import losses
@@ -26,9 +25,9 @@ class Model:
 
     def __init__(self, spec: Spec, dtype: str) -> None:
         self.spec, self.network, self.dtype = spec, spec.network, np.dtype(dtype)
-        self.hyper: Any = spec.hyper
+        self.hyper = spec.hyper
         self.loss = LOSSES[spec.algorithm]
-        self.batch_type: Callable[..., Any] = BATCHES[spec.algorithm]
+        self.batch_type = spec.batch
         self.torsos = tuple((torso, *torso_layers(self.network, torso)) for torso in self.network.torsos)
         self.layout = Layout(spec.network)
         self.gradient = np.zeros(self.layout.size, dtype)

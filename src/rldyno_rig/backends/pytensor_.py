@@ -42,7 +42,7 @@ from pytensor.compile.mode import Mode, get_mode  # noqa: E402 (reads its flags)
 from pytensor.gradient import disconnected_grad  # noqa: E402 (reads its flags)
 from pytensor.tensor.special import log_softmax, softmax  # noqa: E402 (reads its flags)
 
-__all__ = ["INDEX_DTYPE", "MODES", "facts", "make"]
+__all__ = ["INDEX_DTYPE", "MODES", "facts", "make", "pytensor"]
 
 MODES = ("graph-numba", "graph-c")
 

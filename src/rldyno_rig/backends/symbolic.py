@@ -13,7 +13,6 @@ import numpy as np
 
 from rldyno_rig.backends import contract
 from rldyno_rig.backends.symbolic_maths import Model, choose, clip, forward, gradient
-from rldyno_rig.batches import BATCHES
 from rldyno_rig.reference.optimiser import step_scalars
 from rldyno_rig.spec import Params
 
@@ -112,7 +111,7 @@ class Learner:
         inputs = [self.model.observation()]
         if network.noisy:
             inputs.append(T.vector("noise", dtype=self.dtype))
-        elif network.head == "actor_critic" and not network_only:
+        elif network.samples and not network_only:
             inputs.append(T.matrix("noise", dtype=self.dtype))
         return inputs
 
@@ -124,7 +123,7 @@ class Learner:
             "action": lambda name: T.vector(name, dtype=INDEX_DTYPE),
             "noise": lambda name: T.matrix(name, dtype=self.dtype),
         }
-        fields = getattr(BATCHES[self.spec.algorithm], "_fields", ())
+        fields = self.spec.batch._fields
         return [kinds.get(name, lambda name: T.vector(name, dtype=self.dtype))(name) for name in fields]
 
     def _pack(self, arrays: Params) -> np.ndarray:

@@ -29,7 +29,7 @@ class Model:
 
     def __init__(self, spec: Spec) -> None:
         self.spec, self.network = spec, spec.network
-        self.hyper: Any = spec.hyper
+        self.hyper = spec.hyper
         self.loss, self.step = LOSSES[spec.algorithm], OPTIMISERS[spec.optimiser]
         self.torsos = tuple((torso, *torso_layers(self.network, torso)) for torso in self.network.torsos)
         self.layout = Layout(self.network, self.native)
@@ -132,7 +132,7 @@ def policy_and_value(model: Model, weights: Symbols, obs: Any) -> Tuple[Any, Any
 
 def choose(model: Model, weights: Symbols, obs: Any, noise: Optional[Any] = None) -> List[Any]:
     """What `act` returns: the greedy action, or a sampled one with its log-probability and the value."""
-    if model.network.head == "q":
+    if not model.network.samples:
         q = q_values(model, weights, obs, noise)
         return [model.T.argmax(model.expected(q) if model.network.atoms > 1 else q, 1)]
     log_p, value, logits = policy_and_value(model, weights, obs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Tuple, cast
+from typing import Any, Callable, Dict, List, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -26,7 +26,7 @@ class Model:
     def __init__(self, spec: Spec, dtype: str) -> None:
         network = spec.network
         self.spec, self.network, self.dtype = spec, network, np.dtype(dtype)
-        self.hyper = cast(Any, spec.hyper)
+        self.hyper = spec.hyper
         self.layout = Layout(network, channels_last)
         self.loss, self.step = LOSSES[spec.algorithm], OPTIMISERS[spec.optimiser]
         self.activate = {"relu": tf.nn.relu, "tanh": tf.tanh}[network.activation]
@@ -124,7 +124,7 @@ def policy_and_value(model: Model, weights: Tensors, obs: Any) -> Tuple[Any, Any
 
 def choose(model: Model, weights: Tensors, obs: Any, noise: Any = None) -> Batch:
     """What `act` returns: the greedy action, or a sampled one with its log-probability and the value."""
-    if model.network.head == "q":
+    if not model.network.samples:
         q = q_values(model, weights, obs, noise)
         return (tf.argmax(expected(model, q) if model.network.atoms > 1 else q, 1),)
     log_p, value, logits = policy_and_value(model, weights, obs)

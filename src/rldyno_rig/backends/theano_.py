@@ -32,7 +32,7 @@ os.environ["THEANO_FLAGS"] = "{},blas.ldflags={}".format(os.environ.get("THEANO_
 import theano  # noqa: E402 (reads its flags)
 import theano.tensor as T  # noqa: E402, N812 (its community writes it so)
 
-__all__ = ["INDEX_DTYPE", "MODES", "facts", "make"]
+__all__ = ["INDEX_DTYPE", "MODES", "facts", "make", "theano"]
 
 MODES = ("graph",)
 

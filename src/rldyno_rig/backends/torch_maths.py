@@ -26,7 +26,7 @@ class Model:
     def __init__(self, spec: Spec, device: torch.device, dtype: str) -> None:
         network = spec.network
         self.spec, self.network = spec, network
-        self.hyper: Any = spec.hyper
+        self.hyper = spec.hyper
         self.layout = Layout(network, filters_first)
         self.shapes, self.sizes = self.layout.shapes, self.layout.sizes
         self.noise_names = tuple(noise_shapes(network))
@@ -142,7 +142,7 @@ def policy_and_value(model: Model, weights: Weights, obs: Tensor) -> Tuple[Tenso
 
 def choose(model: Model, weights: Weights, obs: Tensor, noise: Optional[Tensor]) -> Batch:
     """What `act` returns: the greedy action, or a sampled one with its log-probability and the value."""
-    if model.network.head == "q":
+    if not model.network.samples:
         q = q_values(model, weights, obs, noise)
         return ((expected(model, q) if model.network.atoms > 1 else q).argmax(1),)
     log_p, value, logits = policy_and_value(model, weights, obs)

@@ -11,7 +11,8 @@ SAVED_BY = "numpy.savez"
 
 
 def save(arrays: Dict[str, Any], path: Path) -> None:
-    np.savez(str(path.with_suffix(".npz")), **{name: np.asarray(array) for name, array in arrays.items()})
+    held: Dict[str, Any] = {name: np.asarray(array) for name, array in arrays.items()}
+    np.savez(str(path.with_suffix(".npz")), **held)
 
 
 def load(path: Path, like: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:

@@ -14,8 +14,8 @@ Shared = Callable[[Any], Any]
 
 
 def save(shared: Shared, arrays: Dict[str, Any], path: Path) -> None:
-    variables = {name: shared(array) for name, array in arrays.items()}
-    np.savez(str(path.with_suffix(".npz")), **values(variables))
+    held: Dict[str, Any] = values({name: shared(array) for name, array in arrays.items()})
+    np.savez(str(path.with_suffix(".npz")), **held)
 
 
 def load(shared: Shared, path: Path, like: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
