@@ -15,10 +15,10 @@ from rldyno.proofs.certificate import (
     VALID,
     Certificate,
     Code,
-    Rung,
     Subject,
     best_validity,
 )
+from rldyno_rig.proof.rung import Rung
 
 SHIPPED = sorted(Path(__file__).parents[2].glob("docs/samples/**/certificates/*.json"))
 CODE = Code("b" * 64, "r" * 64, {"torch": "2.5"})

@@ -10,13 +10,14 @@ import pytest
 from rich.console import Console
 
 from rldyno.errors import Problem
-from rldyno.proofs.certificate import Certificate, Code, Rung, Subject
+from rldyno.proofs.certificate import Certificate, Code, Subject
 from rldyno.proofs.store import code_hashes
 from rldyno.records.directory import ResultsDirectory
 from rldyno.session import code_changes
 from rldyno.study.file import load_study
 from rldyno.study.plan import Plan, make_plan
 from rldyno.toolchains.resolve import Interpreter
+from rldyno_rig.proof.rung import Rung
 from rldyno_rig.schema import FACTS_FILE, OUTCOME_FILE, SCHEMA_VERSION, TRIAL_FILE
 
 STUDY = """

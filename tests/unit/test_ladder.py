@@ -15,7 +15,8 @@ from rldyno_rig.backends import numpy_, numpy_maths
 from rldyno_rig.parts import advantage
 from rldyno_rig.proof import loop
 from rldyno_rig.proof.job import variants
-from rldyno_rig.proof.ladder import Rung, climb
+from rldyno_rig.proof.ladder import climb
+from rldyno_rig.proof.rung import Rung
 from rldyno_rig.reference.learner import choose
 from rldyno_rig.reference.network import forward
 from rldyno_rig.spec import Params, Spec
@@ -28,7 +29,7 @@ def first_spec(algorithm: str, network: str = "mlp") -> Spec:
 
 
 def rungs(spec: Spec, learner: Callable[..., Any], dtype: str = "float64") -> dict[str, Rung]:
-    return {rung.rung: rung for rung in climb(spec, learner, dtype, "int64", 32)}
+    return {rung.name: rung for rung in climb(spec, learner, dtype, "int64", 32)}
 
 
 def failed(spec: Spec, learner: Callable[..., Any], dtype: str = "float64") -> set[str]:

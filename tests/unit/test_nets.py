@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.nets import measure, show, workers
-from rldyno.nets.record import Kind, NetsRecord, Worker
+from rldyno.nets.record import Kind, NetsRecord, TimedWorker
 from rldyno.nets.remarks import remarks
 from rldyno.nets.timer import Timer, TimerGone
 from rldyno.nets.utilisation import Utilisation
@@ -50,7 +50,9 @@ def fake_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "resolve", resolved)
     monkeypatch.setattr(measure, "machine_limits", lambda *given: None)
     monkeypatch.setattr(
-        workers, "describe", lambda benchmark, contestant, net, *rest: Worker(contestant, net.name, "valid")
+        workers,
+        "describe",
+        lambda benchmark, contestant, net, *rest: TimedWorker(contestant, net.name, "valid"),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from rldyno.errors import Problem
 from rldyno.limits.values import DeviceLimits
 from rldyno.nets.work import NETS_FILE, PAPER_ROWS, Benchmark
+from rldyno.proofs.certificate import ABSENT, VALID
 from rldyno.records import files as records
 
 Json = dict[str, Any]
@@ -104,7 +105,7 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class Worker:
+class TimedWorker:
     """The process of one contestant for one network."""
 
     contestant: str
@@ -123,10 +124,10 @@ class Worker:
         }
 
     @staticmethod
-    def from_json(raw: Mapping[str, Any]) -> Worker:
+    def from_json(raw: Mapping[str, Any]) -> TimedWorker:
         own = ("contestant", "net", "certificate")
         details = {name: value for name, value in raw.items() if name not in own}
-        return Worker(raw["contestant"], raw.get("net") or "", raw.get("certificate") or "absent", details)
+        return TimedWorker(raw["contestant"], raw.get("net") or "", raw.get("certificate") or ABSENT, details)
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ class NetsRecord:
     machine: Mapping[str, Any]
     """Facts of the machine (`rldyno.machine.facts`)."""
     measurements: tuple[Measurement, ...] = ()
-    workers: tuple[Worker, ...] = ()
+    workers: tuple[TimedWorker, ...] = ()
     absent: tuple[LeftOut, ...] = ()
     disturbed: tuple[Disturbance, ...] = ()
     """Empty in records of earlier versions, which did not measure it."""
@@ -165,7 +166,7 @@ class NetsRecord:
     @property
     def unproven(self) -> list[str]:
         """Contestants that were timed without a valid certificate."""
-        return sorted({worker.contestant for worker in self.workers if worker.certificate != "valid"})
+        return sorted({worker.contestant for worker in self.workers if worker.certificate != VALID})
 
     def to_json(self) -> Json:
         return {
@@ -189,7 +190,7 @@ class NetsRecord:
             benchmark=Benchmark.from_json(raw["asked"]),
             machine=raw["machine"],
             measurements=tuple(Measurement.from_json(one) for one in raw["measurements"]),
-            workers=tuple(Worker.from_json(one) for one in raw["workers"]),
+            workers=tuple(TimedWorker.from_json(one) for one in raw["workers"]),
             absent=tuple(LeftOut(**one) for one in raw.get("absent") or ()),
             disturbed=tuple(Disturbance(**one) for one in raw.get("disturbed") or ()),
             limits=None if limits is None else DeviceLimits.from_json(limits),

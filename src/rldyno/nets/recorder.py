@@ -10,7 +10,7 @@ from typing import Any
 import rldyno
 from rldyno.limits.values import DeviceLimits
 from rldyno.machine.facts import machine_facts
-from rldyno.nets.record import Disturbance, Kind, LeftOut, Measurement, NetsRecord, Round, Worker
+from rldyno.nets.record import Disturbance, Kind, LeftOut, Measurement, NetsRecord, Round, TimedWorker
 from rldyno.nets.work import Benchmark
 from rldyno.records import files as records
 from rldyno.records.provenance import git_revision
@@ -43,7 +43,7 @@ class Recorder:
             "python": platform.python_version(),
             "toolchains": {},
         }
-        self._workers: list[Worker] = []
+        self._workers: list[TimedWorker] = []
         self._absent: list[LeftOut] = []
         self._disturbed: list[Disturbance] = []
         self._rounds: dict[tuple[str, Kind], list[Round]] = {}
@@ -55,7 +55,7 @@ class Recorder:
             for framework, interpreter in interpreters.items()
         }
 
-    def add_worker(self, worker: Worker) -> None:
+    def add_worker(self, worker: TimedWorker) -> None:
         self._workers.append(worker)
 
     def leave_out(self, contestant: str, net: str | None, reason: str) -> None:

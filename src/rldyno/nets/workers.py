@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from rldyno.errors import Problem
-from rldyno.nets.record import Worker
+from rldyno.nets.record import TimedWorker
 from rldyno.nets.recorder import Recorder
 from rldyno.nets.timer import Json, Timer, TimerGone
 from rldyno.nets.work import Benchmark, Net, least_bytes, time_job
@@ -117,7 +117,7 @@ def start(
 
 def describe(
     benchmark: Benchmark, contestant: str, net: Net, interpreter: Interpreter, ready: Json
-) -> Worker:
+) -> TimedWorker:
     """What a reader must know beside the worker's figures and its toolchain."""
     from rldyno.proofs import store
     from rldyno.proofs.certificate import Subject
@@ -129,7 +129,7 @@ def describe(
         "startup_ns": ready.get("startup_ns"),
         "started_together": benchmark.cores,
     }
-    return Worker(contestant, net.name, store.state(subject, interpreter), details)
+    return TimedWorker(contestant, net.name, store.state(subject, interpreter), details)
 
 
 def cpu_s_of(timers: Sequence[Timer]) -> float:

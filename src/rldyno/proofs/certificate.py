@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rldyno_rig.contestant import Contestant
+from rldyno_rig.proof.rung import Rung
 
 Json = dict[str, Any]
 
@@ -60,45 +61,6 @@ class Subject:
 
     def __str__(self) -> str:
         return f"{self.contestant} {self.algorithm} {self.network}"
-
-
-@dataclass(frozen=True)
-class Rung:
-    """One step of the ladder: how far a quantity is from the reference."""
-
-    name: str
-    dtype: str
-    error: float
-    """Largest relative difference from the reference."""
-    tolerance: float | None
-    """None: the error is reported, and has no limit."""
-    passed: bool
-
-    @property
-    def holds(self) -> bool:
-        """Its numbers agree with its mark."""
-        return self.passed and (self.tolerance is None or self.error <= self.tolerance)
-
-    def to_json(self) -> Json:
-        return {
-            "rung": self.name,
-            "dtype": self.dtype,
-            "error": self.error,
-            "tolerance": self.tolerance,
-            "passed": self.passed,
-        }
-
-    @staticmethod
-    def from_json(raw: Mapping[str, Any]) -> Rung:
-        """A rung without an error has not passed."""
-        error = raw.get("error")
-        return Rung(
-            name=raw.get("rung") or "?",
-            dtype=raw.get("dtype") or "",
-            error=float("inf") if error is None else float(error),
-            tolerance=raw.get("tolerance"),
-            passed=bool(raw.get("passed")),
-        )
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def _climb(backend: Backend, job: ProofJob, specs: List[Any], dtype: str, rungs:
             for rung in climb(spec, make, dtype, backend.INDEX_DTYPE, ROWS):
                 # Infinity is not JSON; any error beyond the largest double is as wrong.
                 error = min(rung.error, float(np.finfo(np.float64).max))
-                rungs.append(rung._replace(rung=variant + rung.rung, error=error))
+                rungs.append(dataclasses.replace(rung, name=variant + rung.name, error=error))
     except Exception as problem:
         traceback.print_exc()
         return "{}: {}".format(type(problem).__name__, str(problem).strip().split("\n")[0])

@@ -10,7 +10,7 @@ all arrays together, because a small gradient that is a difference of large sums
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from rldyno_rig import synthetic
 from rldyno_rig.algorithms import ALGORITHMS, synthetic_batch
 from rldyno_rig.backends.contract import Learner
 from rldyno_rig.proof import loop
+from rldyno_rig.proof.rung import Rung
 from rldyno_rig.reference.learner import ReferenceLearner
 from rldyno_rig.spec import STORED, Params, Spec, draw_params
 
@@ -25,17 +26,6 @@ GATE = {"float64": 1e-10, "float32": 1e-5, "tf32": None}
 """TensorFloat-32 is chosen although it rounds: its error is reported and has no limit."""
 UPDATES = (1, 10, 100)
 ACTING_ROWS = 16
-
-
-class Rung(NamedTuple):
-    rung: str
-    dtype: str
-    error: float
-    """Largest relative difference from the reference."""
-    tolerance: Optional[float]
-    """None: reported, without a limit."""
-    passed: bool
-
 
 Make = Callable[[Spec, Params, str], Learner]
 Arrays = Tuple[np.ndarray, ...]
@@ -193,4 +183,4 @@ def doubles(arrays: Any) -> Any:
 
 
 def summary(rungs: List[Rung]) -> Dict[str, Any]:
-    return {"passed": all(rung.passed for rung in rungs), "rungs": [rung._asdict() for rung in rungs]}
+    return {"passed": all(rung.passed for rung in rungs), "rungs": [rung.to_json() for rung in rungs]}

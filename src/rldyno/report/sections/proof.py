@@ -9,13 +9,14 @@ from typing import Any
 from rldyno.answers import learning
 from rldyno.answers.groups import CERTIFICATE_WORDS, Group
 from rldyno.answers.learning import Divergence
-from rldyno.proofs.certificate import Certificate, Code, Rung, Validity
+from rldyno.proofs.certificate import Certificate, Code, Validity
 from rldyno.records.files import Json
 from rldyno.report.material import Material
 from rldyno.report.section import Section, slug
 from rldyno.results.load import Results
 from rldyno.text.tables import Table
 from rldyno_rig.algorithms import title_of
+from rldyno_rig.proof.rung import Rung
 
 REFERENCE = "numpy:eager"
 GROUPS_TRACED = 50
