@@ -13,6 +13,7 @@ from report_parts import charts_by_panel, labels, material_of, tables
 from rldyno.probe.metrics import sample_columns
 from rldyno.results.export import export_results
 from rldyno.results.integrals import NAMES
+from rldyno.results.load import load_results
 from rldyno_rig import schema
 from synthetic import NUMPY, Shape, write_results
 
@@ -72,7 +73,7 @@ def test_a_run_reckoned_by_hand(home: Path) -> None:
 
 
 def test_export_has_them(home: Path) -> None:
-    export_results(home)
+    export_results(load_results(home))
     (row,) = pl.read_parquet(home / "export/integrals.parquet").iter_rows(named=True)
     check(row)
     said = pl.read_parquet(home / "export/reasons.parquet")
@@ -87,7 +88,7 @@ def test_what_a_short_run_lacks_is_null_and_says_why(home: Path) -> None:
     write_rows(trial / schema.EPISODES_FILE, schema.EPISODE_COLUMNS, [])
     outcome = json.loads((trial / schema.OUTCOME_FILE).read_text())
     (trial / schema.OUTCOME_FILE).write_text(json.dumps(outcome | {"wall_s": 0.6}))
-    export_results(home)
+    export_results(load_results(home))
     (row,) = pl.read_parquet(home / "export/integrals.parquet").iter_rows(named=True)
     assert row.pop("trial") == trial.name
     assert row.pop("memory_integral") == pytest.approx(30)

@@ -121,7 +121,7 @@ def test_only_open_comparisons_get_more_seeds_up_to_the_most(tmp_path: Path) -> 
     assert [look["added"] for look in fake.looks()] == [2, 2, 0]
     states = {
         (duel["first"], duel["second"]): duel["state"]
-        for duel in latest_checks(manifest)["DQN on CartPole-v1"]["duels"]
+        for duel in latest_checks(fake.results.read_manifest())["DQN on CartPole-v1"]["duels"]
     }
     assert len(states) == 2
     assert {pair for pair, state in states.items() if state == "different"} == {
@@ -145,7 +145,7 @@ def test_a_clear_ranking_takes_the_fewest(tmp_path: Path) -> None:
     fake.go()
     assert fake.seeds() == dict.fromkeys(clear, 5)
     assert fake.results.read_manifest().to_json()["adaptive"]["ended"] == "resolved"
-    (line,) = status_lines(fake.results.read_manifest().to_json())
+    (line,) = status_lines(fake.results.read_manifest())
     assert line.endswith("2 comparisons decided, 0 open; stopped: every comparison is decided")
 
 
@@ -201,7 +201,7 @@ def test_hours_that_end_after_the_opening_leave_comparisons_open(
     fake.go(hours=1.0)
     assert len(fake.ran) == 15
     assert fake.results.read_manifest().to_json()["adaptive"]["ended"] == "hours"
-    lines = status_lines(fake.results.read_manifest().to_json())
+    lines = status_lines(fake.results.read_manifest())
     assert "1 open; stopped: the time limit is reached" in lines[0]
     assert "open: neither clearly different nor within 2 %" in lines[1]
 
@@ -232,7 +232,7 @@ def test_a_contestant_that_fails_gets_no_more_seeds(tmp_path: Path) -> None:
     write_json(home / OUTCOME_FILE, failed)
     fake.go()
     assert fake.seeds()["torch:eager"] == 5
-    group = latest_checks(fake.results.read_manifest().to_json())["DQN on CartPole-v1"]
+    group = latest_checks(fake.results.read_manifest())["DQN on CartPole-v1"]
     assert list(group["left_out"]) == ["torch:eager"]
     assert "failed" in group["left_out"]["torch:eager"]
 
@@ -259,7 +259,7 @@ def test_the_answer_uses_what_holds_at_any_time(tmp_path: Path) -> None:
     fake = FakeRun(tmp_path, "{ min = 5, max = 7 }")
     fake.go()
     results = certified(fake)
-    fixed = replace(results, manifest={**results.manifest, "adaptive": None})
+    fixed = replace(results, manifest=replace(results.manifest, adaptive=None))
     (group,), (naive,) = compare(results), compare(fixed)
     at_any_time, once = (found.ranked[1].figures["steps_per_s"] for found in (group, naive))
     assert at_any_time.chance is not None

@@ -60,7 +60,7 @@ def test_it_is_a_column_of_the_results_and_says_why_it_is_empty(directory: Path)
 
 
 def test_it_is_exported_and_explained(directory: Path, tmp_path: Path) -> None:
-    export_results(directory, tmp_path / "export")
+    export_results(load_results(directory), tmp_path / "export")
     assert pl.read_parquet(tmp_path / "export" / "trials.parquet")["toy"].max() == 6.4
     assert "| `toy` | wheels that fell off |" in (tmp_path / "export" / "README.md").read_text()
 

@@ -17,15 +17,14 @@ from rldyno.answers.pairs import (
     OPEN,
     UNREACHED,
     PairResult,
-    Rule,
     compare_pairs,
     deciding_pairs,
     ranking,
-    rule_of,
     seeded,
 )
 from rldyno.answers.runs import by_contestant
 from rldyno.records.files import Json
+from rldyno.records.manifest import AdaptiveSeeds, Manifest
 from rldyno.results.load import Results
 
 ENDINGS = {
@@ -38,7 +37,7 @@ ENDINGS = {
 
 @dataclass(frozen=True)
 class GroupCheck:
-    """One group at one look."""
+    """One group at one interim check."""
 
     label: str
     order: tuple[str, ...]
@@ -55,8 +54,8 @@ class GroupCheck:
         return tuple(pair for pair in self.pairs if pair.state == OPEN)
 
 
-def interim_checks(results: Results, rule: Rule) -> list[GroupCheck]:
-    """Every group with two contestants or more, from the records alone: the same records, the same look."""
+def interim_checks(results: Results, rule: AdaptiveSeeds) -> list[GroupCheck]:
+    """Every group with two contestants or more. The same records give the same checks."""
     varying = varying_axes(results)
     return [
         check_group(group_label(axes, setting_label(axes, varying)), trials, rule)
@@ -73,12 +72,12 @@ def ending(checks: Iterable[GroupCheck]) -> str:
     return "max" if any(pair.state == OPEN for pair in every) else "resolved"
 
 
-def check_group(label: str, trials: pl.DataFrame, rule: Rule) -> GroupCheck:
-    told: dict[str, list[dict[str, Any]]] = {}
+def check_group(label: str, trials: pl.DataFrame, rule: AdaptiveSeeds) -> GroupCheck:
+    trials_of: dict[str, list[dict[str, Any]]] = {}
     for trial in trials.select(ROW_COLUMNS).iter_rows(named=True):
-        told.setdefault(trial["contestant"], []).append(trial)
+        trials_of.setdefault(trial["contestant"], []).append(trial)
     done = by_contestant(trials)
-    left_out = unfit([contestant_row(told[name], runs, {}) for name, runs in done.items()])
+    left_out = unfit([contestant_row(trials_of[name], runs, {}) for name, runs in done.items()])
     metric = primary_metric(trials["stop_return"].max())
     scale = scale_of(metric, rule.within)
     runs = {
@@ -133,10 +132,10 @@ def pair_json(pair: PairResult) -> Json:
     }
 
 
-def latest_checks(manifest: Json) -> dict[str, Json]:
-    """Group → what the last look at it saw."""
-    looks = (manifest.get("adaptive") or {}).get("looks", [])
-    return {group["label"]: group for found in looks for group in found["groups"]}
+def latest_checks(manifest: Manifest) -> dict[str, Json]:
+    """Group → what its last check found."""
+    checks = manifest.adaptive.checks if manifest.adaptive else ()
+    return {group["label"]: group for check in checks for group in check.groups}
 
 
 # --- in words -----------------------------------------------------------------------------------------------
@@ -167,12 +166,11 @@ def counted(n: int, noun: str) -> str:
     return f"{n} {noun}" + ("" if n == 1 else "s")
 
 
-def status_lines(manifest: Json) -> list[str]:
+def status_lines(manifest: Manifest) -> list[str]:
     """Where a study with adaptive seeds stands; empty for one with fixed seeds."""
-    rule = rule_of(manifest)
+    rule = manifest.adaptive
     if rule is None:
         return []
-    asked = manifest["adaptive"]
     last = latest_checks(manifest)
     if not last:
         return [f"adaptive seeds: {rule.min} of each first; no interim check yet"]
@@ -183,8 +181,8 @@ def status_lines(manifest: Json) -> list[str]:
         if pair["state"] == OPEN
     ]
     decided = sum(len(group["duels"]) for group in last.values()) - len(open_)
-    made = counted(len(asked["looks"]), "interim check")
+    made = counted(len(rule.checks), "interim check")
     head = f"adaptive seeds, {rule.min} to {rule.max}: {made}, "
     head += f"{counted(decided, 'comparison')} decided, {len(open_)} open"
-    ended = asked.get("ended")
+    ended = rule.ended
     return [head + (f"; stopped: {ENDINGS[ended]}" if ended else "; seeds are being added"), *open_]

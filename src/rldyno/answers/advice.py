@@ -24,7 +24,6 @@ from rldyno.answers.groups import (
     run_values,
     setting_label,
 )
-from rldyno.answers.pairs import rule_of
 from rldyno.columns import Column
 from rldyno.errors import Problem
 from rldyno.proofs.certificate import STALE
@@ -188,7 +187,7 @@ def with_metric(results: Results, group: Group, metric: Column, rng: np.random.G
         else row
         for row in group.rows
     ]
-    return replace(group, rows=tuple(with_ratios(rows, runs, samples, metric, rule_of(results.manifest))))
+    return replace(group, rows=tuple(with_ratios(rows, runs, samples, metric, results.manifest.adaptive)))
 
 
 def refused(directory: Path, group: Group, metric: Column) -> Refusal | None:

@@ -55,7 +55,7 @@ class Analysis:
         return self.once(("run_costs", group.label), lambda: group_run_costs(group))
 
     def once(self, key: Any, compute: Callable[[], Answer]) -> Answer:
-        """The answer to a question that may be asked in several places; rooms above this one use it too."""
+        """Computed at most once for a key; rooms above this one use it for answers of their own."""
         if key not in self._known:
             self._known[key] = compute()
         answer: Answer = self._known[key]

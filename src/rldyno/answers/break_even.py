@@ -12,6 +12,7 @@ import numpy as np
 from rldyno.answers.runs import Runs
 from rldyno.stats.bootstrap import Estimate, Floats, interquartile_mean, percentile_interval, resampled
 from rldyno.text.numbers import count
+from rldyno_rig.contestant import Contestant
 
 STARTUP, FILLING, FILLING_STEPS, PER_STEP, PER_UPDATE = range(5)
 """Columns of costs: seconds of start-up; seconds and steps before learning; seconds per step, per update."""
@@ -30,7 +31,7 @@ class RunCosts:
 
     @property
     def framework(self) -> str:
-        return self.contestant.partition(":")[0]
+        return Contestant.parse(self.contestant).framework
 
     def seconds(self, steps: float) -> float:
         """Of a run of so many steps, start-up included."""

@@ -17,6 +17,7 @@ from rldyno.answers.runs import Runs
 from rldyno.columns import Column
 from rldyno.errors import Problem
 from rldyno.records import files as records
+from rldyno.records.status import DONE
 from rldyno.results.columns import by_any_name, goals
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Estimate
@@ -175,7 +176,7 @@ def by_setting(results: Results) -> dict[Key, SettingRuns]:
         # The rule that ends a trial shapes its time to threshold; how long it may run at most does not.
         stop = {name: (requested.get("budget") or {}).get(name) for name in ("stop_return", "stop_episodes")}
         key = (requested["contestant"], *(f"{name}={value!r}" for name, value in (shaping | stop).items()))
-        done = Runs.of(trials.filter(pl.col("status") == "done"))
+        done = Runs.of(trials.filter(pl.col("status") == DONE))
         found[key] = SettingRuns(requested["contestant"], shaping | stop, done)
     return found
 
@@ -251,19 +252,20 @@ def verdict(ratio: Estimate | None, before: Figure, after: Figure, threshold: fl
 
 def unlike(before: Results, after: Results) -> Iterable[str]:
     """Machines and versions that differ, named before any figure is shown."""
-    old, new = before.manifest.get("machine") or {}, after.manifest.get("machine") or {}
+    old, new = before.manifest.machine, after.manifest.machine
     for fact in MACHINE_FACTS:
         if old.get(fact) != new.get(fact):
             name = fact.removesuffix("_sha256").removesuffix("_bytes").replace("_", " ")
             yield f"machine: {name} {shown(old.get(fact))} → {shown(new.get(fact))}"
     for name, title in (("rldyno", "rldyno"), ("git_revision", "revision of rldyno")):
-        if before.manifest.get(name) != after.manifest.get(name):
-            yield f"{title} {shown(before.manifest.get(name))} → {shown(after.manifest.get(name))}"
+        left, right = getattr(before.manifest, name), getattr(after.manifest, name)
+        if left != right:
+            yield f"{title} {shown(left or None)} → {shown(right or None)}"
     for contestant in sorted(before.versions.keys() & after.versions.keys()):
-        left, right = before.versions[contestant][0], after.versions[contestant][0]
-        for package in sorted(left.keys() | right.keys()):
-            if left.get(package) != right.get(package):
-                yield f"{contestant}: {package} {shown(left.get(package))} → {shown(right.get(package))}"
+        packages, later = before.versions[contestant][0], after.versions[contestant][0]
+        for package in sorted(packages.keys() | later.keys()):
+            if packages.get(package) != later.get(package):
+                yield f"{contestant}: {package} {shown(packages.get(package))} → {shown(later.get(package))}"
     for contestant in sorted(before.facts.keys() & after.facts.keys()):
         if before.facts[contestant].get("backend_sha256") != after.facts[contestant].get("backend_sha256"):
             yield f"{contestant}: its backend has changed"

@@ -12,10 +12,12 @@ import polars as pl
 
 from rldyno.answers.groups import MAIN_METRICS, THRESHOLD, Figure, Group, Row, run_values, setting_label
 from rldyno.answers.learning import group_parity
-from rldyno.answers.pairs import EQUAL, Rule, Scale, chances, compare_pairs, rule_of, seeded, seeds_missing
+from rldyno.answers.pairs import EQUAL, Scale, chances, compare_pairs, seeded, seeds_missing
 from rldyno.answers.runs import Runs, by_contestant
 from rldyno.columns import Column
 from rldyno.proofs.certificate import ABSENT, FAILED, STALE, VALID
+from rldyno.records.manifest import AdaptiveSeeds
+from rldyno.records.status import DONE
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import (
     Estimate,
@@ -69,13 +71,13 @@ def compare_group(
 ) -> Group:
     runs = by_contestant(trials)
     samples = {name: metric_samples(done, MAIN_METRICS, rng) for name, done in runs.items()}
-    told: dict[str, list[Json]] = {name: [] for name in runs}
+    trials_of: dict[str, list[Json]] = {name: [] for name in runs}
     for trial in trials.select(ROW_COLUMNS).iter_rows(named=True):
-        told[trial["contestant"]].append(trial)
-    rows = [contestant_row(told[name], done, samples[name]) for name, done in runs.items()]
+        trials_of[trial["contestant"]].append(trial)
+    rows = [contestant_row(trials_of[name], done, samples[name]) for name, done in runs.items()]
     parity = group_parity(results, runs, {row.contestant for row in rows if row.unranked is None})
     rows = [replace(row, parity=parity.get(row.contestant)) for row in rows]
-    rule = rule_of(results.manifest)
+    rule = results.manifest.adaptive
     group = Group(
         axes=axes,
         setting=setting_label(axes, varying),
@@ -101,7 +103,7 @@ def contestant_row(trials: Sequence[Json], done: Runs, samples: Mapping[str, Sam
     ]
     absences = [trial for trial in trials if trial["reason"] == "absent"]
     worst = max(
-        [trial for trial in trials if trial["status"] == "done"] or trials,
+        [trial for trial in trials if trial["status"] == DONE] or trials,
         key=lambda trial: (VALID, STALE, ABSENT, FAILED).index(trial["certificate"]),
     )
     return Row(
@@ -164,9 +166,9 @@ def with_ratios(
     runs: Mapping[str, Runs],
     samples: Mapping[str, Sample | None],
     metric: Column,
-    rule: Rule | None = None,
+    rule: AdaptiveSeeds | None = None,
 ) -> list[Row]:
-    """Rows with their figures held against the best; `rule` where seeds were added after looks."""
+    """Rows with their figures compared with the best; `rule` where seeds were added after interim checks."""
     rows = list(rows)
     candidates = [row for row in rows if row.unranked is None and metric.name in row.figures]
     best = min(candidates, key=lambda row: badness(row, metric), default=None)
@@ -180,15 +182,15 @@ def with_ratios(
         for row in candidates
     }
     if rule is None:
-        judged = tested_once(worse, best.contestant, runs, metric)
+        tested = tested_once(worse, best.contestant, runs, metric)
     else:
-        judged = tested_at_any_time(worse, best.contestant, runs, metric, rule, family=len(rows))
-    judged[best.contestant] = replace(
+        tested = tested_at_any_time(worse, best.contestant, runs, metric, rule, family=len(rows))
+    tested[best.contestant] = replace(
         worse[best.contestant], ratio=Estimate(1.0, None, None, best.done), best=True
     )
     return [
-        replace(row, figures={**row.figures, metric.name: judged[row.contestant]})
-        if row.contestant in judged
+        replace(row, figures={**row.figures, metric.name: tested[row.contestant]})
+        if row.contestant in tested
         else row
         for row in rows
     ]
@@ -200,13 +202,13 @@ def tested_once(
     """For a number of seeds that was fixed beforehand."""
     values = {name: run_values(runs[name], metric) for name in figures}
     chance = chances(values)
-    judged = {}
+    tested = {}
     for name, figure in figures.items():
         p = chance.get(frozenset((name, best)))
         open_still = p is not None and p > ALPHA
         more = seeds_missing(values[name], values[best]) if open_still else None
-        judged[name] = replace(figure, chance=p, more_seeds=more)
-    return judged
+        tested[name] = replace(figure, chance=p, more_seeds=more)
+    return tested
 
 
 def tested_at_any_time(
@@ -214,14 +216,14 @@ def tested_at_any_time(
     best: str,
     runs: Mapping[str, Runs],
     metric: Column,
-    rule: Rule,
+    rule: AdaptiveSeeds,
     family: int,
 ) -> dict[str, Figure]:
     """Where seeds were added as long as comparisons were open: chance and interval hold at any number."""
     scale = scale_of(metric, rule.within)
     column = None if scale.censorable else metric.name
     found = compare_pairs({name: seeded(runs[name], column) for name in figures}, scale, family)
-    judged = {}
+    tested = {}
     for name, figure in figures.items():
         if name == best:
             continue
@@ -230,14 +232,14 @@ def tested_at_any_time(
         if ratio is not None:
             point = ratio.point if math.isnan(duel.ratio) else duel.ratio
             ratio = Estimate(point, duel.low, duel.high, duel.seeds)
-        judged[name] = replace(
+        tested[name] = replace(
             figure,
             ratio=ratio,
             chance=duel.chance,
             more_seeds=duel.more_seeds,
             equal_within=rule.within if duel.state == EQUAL else None,
         )
-    return judged
+    return tested
 
 
 def clearly_different(figure: Figure) -> bool:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rldyno.answers.runs import Runs
 from rldyno.records import files as records
+from rldyno.records.status import DONE
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Floats
 from rldyno.stats.censored import survival_median
@@ -280,7 +281,7 @@ def divergences(results: Results, trials: pl.DataFrame, reference: str) -> tuple
 
 def seeds_of(trials: pl.DataFrame) -> dict[str, list[tuple[int, str]]]:
     rows: dict[str, list[tuple[int, str]]] = {}
-    done = trials.filter(pl.col("status") == "done")
+    done = trials.filter(pl.col("status") == DONE)
     for contestant, seed, trial in done.select("contestant", "seed", "trial").iter_rows():
         rows.setdefault(contestant, []).append((seed, trial))
     return rows

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from rldyno.records.status import DONE
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Estimate, Resampler, estimate_of
 
@@ -29,7 +30,7 @@ class Distance:
 
 def distances(results: Results) -> list[Distance]:
     """Of all trials that are done, nearest to the limit first in each comparison; empty without limits."""
-    known = results.trials.filter((pl.col("status") == "done") & pl.col("update_over_floor").is_finite())
+    known = results.trials.filter((pl.col("status") == DONE) & pl.col("update_over_floor").is_finite())
     found = []
     # The distances of two contestants are not compared: they may share their draws.
     resampler = Resampler(np.random.default_rng(0))
@@ -43,14 +44,14 @@ def distances(results: Results) -> list[Distance]:
                 update_us=update_us,
                 floor_us=floor_us,
                 bound=str(runs["update_floor_bound"][0]),
-                multiple=over(update_us, floor_us),
+                multiple=divided(update_us, floor_us),
             )
         )
     order = list(dict.fromkeys(tuple(one.axes.items()) for one in found))
     return sorted(found, key=lambda one: (order.index(tuple(one.axes.items())), one.multiple.point))
 
 
-def over(estimate: Estimate, whole: float) -> Estimate:
+def divided(estimate: Estimate, whole: float) -> Estimate:
     """The estimate and its bounds as multiples of a constant."""
     low = None if estimate.low is None else estimate.low / whole
     high = None if estimate.high is None else estimate.high / whole

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from rldyno.answers.runs import Runs, first_known
-from rldyno.records.files import Json
 from rldyno.stats import anytime
 from rldyno.stats.anytime import Gaps
 from rldyno.stats.bootstrap import Floats
@@ -21,22 +20,6 @@ from rldyno.stats.significance import Moments, difference, holm, log_rank
 
 DIFFERENT, EQUAL, OPEN, UNREACHED = "different", "equal", "open", "unreached"
 RESOLVED, WINNER = "resolved", "winner"
-
-
-@dataclass(frozen=True)
-class Rule:
-    """When comparisons of a study with adaptive seeds are settled."""
-
-    min: int
-    max: int
-    until: str
-    within: float
-
-
-def rule_of(manifest: Json) -> Rule | None:
-    """None for a study with fixed seeds."""
-    asked = manifest.get("adaptive")
-    return Rule(**{name: asked[name] for name in ("min", "max", "until", "within")}) if asked else None
 
 
 Seeded = Mapping[int, tuple[float, bool]]
@@ -204,7 +187,7 @@ def chances(runs: Mapping[str, Floats]) -> dict[Pair, float]:
 
 
 def seeds_missing(a: Floats, b: Floats) -> int | None:
-    """Seeds beyond those there are that would probably tell the two apart; None where that is hopeless."""
+    """Seeds beyond those there are that would probably decide between the two; None beyond 1,000."""
     logs_a, logs_b = log_values(a), log_values(b)
     if logs_a is None or logs_b is None or min(len(a), len(b)) < 2:
         return None

@@ -9,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rldyno.errors import Problem
+from rldyno.records.status import DONE
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Floats
 from rldyno.stats.censored import stack
@@ -81,7 +82,7 @@ def by_contestant(trials: pl.DataFrame) -> dict[str, Runs]:
     """The finished runs of every contestant of a group, in the order of the plan; some may have none."""
     every = Runs.of(trials)
     names = trials["contestant"].to_numpy()
-    done = (trials["status"] == "done").to_numpy()
+    done = (trials["status"] == DONE).to_numpy()
     return {name: every.only(done & (names == name)) for name in dict.fromkeys(names.tolist())}
 
 

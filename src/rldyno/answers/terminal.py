@@ -51,7 +51,7 @@ def remarks(results: Results, groups: tuple[Group, ...]) -> list[str]:
     """What is absent or still missing, one line each."""
     away = {row.contestant: row.absent for group in groups for row in group.rows if row.absent is not None}
     lines = [f"Absent: `{contestant}`: {why}" for contestant, why in away.items()]
-    lines += [f"Left out: {reason}." for reason in results.manifest.get("left_out") or []]
+    lines += [f"Left out: {reason}." for reason in results.manifest.left_out]
     if results.pending:
         lines.append(
             f"{len(results.pending)} of {len(results.trials)} trials have not ended: the answer may change."

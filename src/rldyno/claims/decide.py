@@ -271,7 +271,7 @@ def flat(values: Floats) -> Floats:
 
 
 def varying(evidence: Evidence, found: Sequence[RunGroup], *but: str) -> list[str]:
-    """Columns that tell the settings apart, contestants excepted."""
+    """Columns in which the settings differ, contestants excepted."""
     named = {"framework", "mode", *but}
     return [
         name
@@ -282,8 +282,8 @@ def varying(evidence: Evidence, found: Sequence[RunGroup], *but: str) -> list[st
 
 def pair_label(a: RunGroup, b: RunGroup, freed: set[str], shown: Sequence[str]) -> str:
     """`jax:jit / torch:eager (2 cores)`: the sides by what they differ in, the setting in brackets."""
-    told = ("algorithm", "environment", "device", "cores", "system")
-    names: list[str] = [name for name in told if name in freed]
+    shown_first = ("algorithm", "environment", "device", "cores", "system")
+    names: list[str] = [name for name in shown_first if name in freed]
     names += sorted(name for name in freed if name.startswith(HYPER) and name != HYPER)
     sides = [" ".join([cell.contestant, *(str(cell.keys.get(name)) for name in names)]) for cell in (a, b)]
     where = setting_words(

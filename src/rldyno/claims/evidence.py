@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rldyno.answers.groups import axis_words
-from rldyno.answers.pairs import rule_of
 from rldyno.answers.runs import growth_of
 from rldyno.claims import nets
 from rldyno.claims.form import HYPER, Condition
@@ -21,6 +20,7 @@ from rldyno.columns import Column
 from rldyno.nets.record import NetsRecord, read_record
 from rldyno.proofs.certificate import VALID
 from rldyno.records.files import MANIFEST_FILE, Json
+from rldyno.records.status import DONE
 from rldyno.results.load import AXES, Results, load_results
 from rldyno.stats.anytime import widened
 from rldyno.stats.bootstrap import RESAMPLES, Floats, interquartile_mean
@@ -44,7 +44,7 @@ class Evidence:
     )
 
     def admitted(self, *selectors: Conditions) -> list[Json]:
-        """The rows that meet all conditions. A column holds a handful of values: each is judged once."""
+        """The rows that meet all conditions. A column holds a handful of values: each is tested once."""
         kept = np.ones(len(self.rows), dtype=bool)
         for selector in selectors:
             for key, condition in selector.items():
@@ -80,10 +80,10 @@ def gather(several: Sequence[Results], timed: Sequence[NetsRecord] = ()) -> Evid
     uncertified: set[tuple[str, str]] = set()
     axes = dict.fromkeys(("framework", "mode", "system", *AXES))
     for results in several:
-        system, adaptive = system_of(results.manifest), rule_of(results.manifest) is not None
+        system, adaptive = system_of(results.manifest.machine), results.manifest.adaptive is not None
         axes |= dict.fromkeys(results.axes)
         for row in results.trials.iter_rows(named=True):
-            if row["status"] != "done":
+            if row["status"] != DONE:
                 continue
             if row["certificate"] != VALID:
                 uncertified.add((row["contestant"], row["algorithm"]))
@@ -103,8 +103,8 @@ def gather(several: Sequence[Results], timed: Sequence[NetsRecord] = ()) -> Evid
     for record in timed:
         axes |= dict.fromkeys(nets.NETS_AXES)
         uncertified |= nets.unproven(record)
-        rows += nets.rounds(record, system_of({"machine": record.machine}))
-    machines = [*(results.manifest.get("machine") for results in several), *(one.machine for one in timed)]
+        rows += nets.rounds(record, system_of(record.machine))
+    machines = [*(results.manifest.machine for results in several), *(one.machine for one in timed)]
     gpus = any((machine or {}).get("gpus") for machine in machines)
     return Evidence(tuple(rows), frozenset(uncertified), tuple(axes), bool(gpus))
 
@@ -121,8 +121,7 @@ def gather_in(directories: Iterable[Path]) -> Evidence:
     return gather(several, timed)
 
 
-def system_of(source: Json) -> str:
-    machine = source.get("machine") or {}
+def system_of(machine: Mapping[str, Any]) -> str:
     return str(machine.get("os") or machine.get("system") or "unknown")
 
 

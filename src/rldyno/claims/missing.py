@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rldyno.claims.evidence import Conditions, Evidence
 from rldyno.claims.form import HYPER, Check, Condition
 from rldyno.claims.metrics import GROWTH, metric
+from rldyno_rig.contestant import Contestant
 
 COUNTS = {2: "two", 3: "three", 4: "four", 5: "five"}
 PLURALS = {
@@ -21,7 +22,7 @@ PLURALS = {
 
 
 def lacking(check: Check, evidence: Evidence) -> list[str]:
-    """Empty when the check can be asked; what it finds may still be too little to decide it."""
+    """Empty when the check can be made; what it finds may still be too little to decide it."""
     found: list[str] = [f"needs {check.needs}"] if check.needs else []
     for side in (check.a, check.b):
         found += without_rows(check.where | side, evidence)
@@ -66,13 +67,7 @@ def lacking_words(key: str, condition: Condition, evidence: Evidence) -> str:
     if key == "device" and "cuda" in condition.values:
         return "needs trials on the GPU" if evidence.has_gpu else "needs a GPU"
     if key in ("contestant", "framework"):
-        unproven = sorted(
-            {
-                contestant
-                for contestant, _ in evidence.uncertified
-                if condition.admits(contestant if key == "contestant" else contestant.split(":")[0])
-            }
-        )
+        unproven = sorted({name for name, _ in evidence.uncertified if condition.admits(side_of(name, key))})
         if unproven:
             return f"needs a certificate: rldyno verify {' '.join(unproven)}"
     words = {"max_episode_steps": "episodes limited to", "network": "a network of kind"}
@@ -90,3 +85,7 @@ def few_levels(check: Check, evidence: Evidence) -> Iterator[str]:
 
 def few_seeds(wanted: int, have: int) -> str:
     return f"needs ≥ {wanted} seeds (has {have})"
+
+
+def side_of(contestant: str, key: str) -> str:
+    return contestant if key == "contestant" else Contestant.parse(contestant).framework

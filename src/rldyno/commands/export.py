@@ -17,13 +17,14 @@ def export(
     ] = False,
 ) -> None:
     """Write every number as tables: trials, episodes, progress, samples, and a README of their columns."""
+    from rldyno.answers.analysis import Analysis
     from rldyno.results.export import export_results
 
-    for path in export_results(directory, out, format_):
+    analysis = Analysis.load(directory)
+    for path in export_results(analysis.results, out, format_):
         print(path)
     if tables:
-        from rldyno.answers.analysis import Analysis
         from rldyno.report.figures import export_tables
 
-        for path in export_tables(Analysis.load(directory), (out or directory / "export") / "tables"):
+        for path in export_tables(analysis, (out or directory / "export") / "tables"):
             print(path)

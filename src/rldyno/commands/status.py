@@ -32,7 +32,7 @@ def status(
     holder = lock_holder(results.lock)
     if holder is not None:
         console.print(f"`rldyno run` is working here (pid {holder.get('pid')}, since {holder.get('since')})")
-    for line in status_lines(manifest.to_json()):
+    for line in status_lines(manifest):
         console.print(escape(line))
     running = {
         trial: read_progress(results.trial(trial), read_trial(results.trial(trial)).budget)

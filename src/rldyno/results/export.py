@@ -14,7 +14,7 @@ from rldyno.probe.metrics import sample_columns, sample_meanings
 from rldyno.records.csv_files import Columns, column_kinds
 from rldyno.results.columns import COLUMNS, INTEGRALS
 from rldyno.results.integrals import integrals_table
-from rldyno.results.load import Results, load_results
+from rldyno.results.load import Results
 from rldyno_rig import schema
 
 FORMATS = {"parquet": ("parquet",), "csv": ("csv",), "both": ("parquet", "csv")}
@@ -42,12 +42,11 @@ REASON_MEANINGS = {
 }
 
 
-def export_results(directory: Path, out: Path | None = None, form: str = "parquet") -> list[Path]:
-    """Write the tables to `out` (DIR/export unless told otherwise); return the files."""
+def export_results(results: Results, out: Path | None = None, form: str = "parquet") -> list[Path]:
+    """Write the tables to `out`, or to DIR/export; return the files."""
     if form not in FORMATS:
         raise Problem(f"unknown format `{form}`", fix="use --format parquet, csv or both")
-    results = load_results(directory)
-    out = out or directory / "export"
+    out = out or results.directory / "export"
     try:
         out.mkdir(parents=True, exist_ok=True)
         return [path for suffix in FORMATS[form] for path in write_tables(results, out, suffix)] + [

@@ -22,6 +22,7 @@ from rldyno.records.calibrations import BestCalibrations, best_calibrations
 from rldyno.records.csv_files import read_csv
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.files import Json, read_json
+from rldyno.records.manifest import Manifest
 from rldyno.records.outcome import Outcome
 from rldyno.records.status import PENDING
 from rldyno.results.columns import COLUMNS
@@ -58,7 +59,7 @@ class Results:
     title: str
     study: str
     """The study file, verbatim; empty when it is missing."""
-    manifest: Json
+    manifest: Manifest
     trials: pl.DataFrame
     facts: Mapping[str, Json]
     """facts.json of one trial per contestant."""
@@ -106,11 +107,11 @@ class Results:
 def load_results(directory: Path) -> Results:
     """Read everything but the series. A half-done directory is read as far as it goes."""
     paths = ResultsDirectory(directory)
-    manifest = paths.read_manifest().to_json()
+    manifest = paths.read_manifest()
     files = _Files(directory)
     certificates = read_certificates(paths.certificates, files.read)
-    table = _Table(certificates, MachineLimits(manifest.get("limits")), best_calibrations(directory))
-    planned = paths.trial_ids()
+    table = _Table(certificates, MachineLimits(manifest.limits), best_calibrations(directory))
+    planned = manifest.trials
     for trial in planned:
         home = paths.trial(trial)
         requested = files.read_trial(home / schema.TRIAL_FILE)

@@ -56,7 +56,7 @@ class Written(NamedTuple):
         return f"{self.trials} {noun} written{each}{kept}"
 
 
-def write_all(root: Path, tell: Callable[[str], None] = lambda line: None) -> Written:
+def write_all(root: Path, print_line: Callable[[str], None] = lambda line: None) -> Written:
     """The event files of every trial that has ended and has none yet."""
     results = records.Results(root)
     started = time.perf_counter()
@@ -68,7 +68,7 @@ def write_all(root: Path, tell: Callable[[str], None] = lambda line: None) -> Wr
         except MissingLibrary:
             raise
         except Problem as problem:
-            tell(f"{trial}: no event file: {problem.message}")
+            print_line(f"{trial}: no event file: {problem.message}")
             continue
         trials += made is True
         kept += made is False
@@ -80,11 +80,11 @@ def write_trial(home: Path, folder: Path) -> bool | None:
     ended = home / schema.OUTCOME_FILE
     if not ended.exists():
         return None
-    asked, outcome = records.read_json(home / schema.TRIAL_FILE), records.read_json(ended)
+    requested, outcome = records.read_json(home / schema.TRIAL_FILE), records.read_json(ended)
     if not (home / schema.PROGRESS_FILE).exists():
         return None
     epoch = datetime.fromisoformat(outcome["started_at"]).timestamp()
-    path = folder / cell_name(asked) / f"s{asked['seed']}" / f"events.out.tfevents.{epoch:.0f}.rldyno"
+    path = folder / cell_name(requested) / f"s{requested['seed']}" / f"events.out.tfevents.{epoch:.0f}.rldyno"
     if path.exists() and path.stat().st_mtime >= ended.stat().st_mtime:
         return False
     rows = list(points(home))
@@ -95,11 +95,11 @@ def write_trial(home: Path, folder: Path) -> bool | None:
     return True
 
 
-def cell_name(asked: Json) -> str:
+def cell_name(requested: Json) -> str:
     """`numpy-eager.dqn.CartPole-v1.cpu.1c2f…`: its hash tells hyper-parameters and cores apart."""
-    content = {name: value for name, value in asked.items() if name not in NOT_CELL}
+    content = {name: value for name, value in requested.items() if name not in NOT_CELL}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
-    slug, _, _ = str(asked["trial"]).rpartition(".s")
+    slug, _, _ = str(requested["trial"]).rpartition(".s")
     return f"{slug}.{digest}"
 
 
@@ -130,7 +130,7 @@ def points(home: Path) -> Iterator[Point]:
         yield Point(step, time_ns, {"return/episode": value})
     progress = records.read_csv(home / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS)
     samples = records.read_csv(home / schema.SAMPLES_FILE, sample_columns())
-    resources = sampled(progress["time_ns"].to_numpy().astype(np.float64), samples)
+    resources = resource_means(progress["time_ns"].to_numpy().astype(np.float64), samples)
     earlier: Json | None = None
     for index, row in enumerate(progress.iter_rows(named=True)):
         values = {"return/mean": row["return_mean"], "loss": row["loss"], **rates(earlier, row)}
@@ -153,7 +153,7 @@ def rates(earlier: Json | None, row: Json) -> dict[str, float]:
     return {"speed/steps_per_s": steps / (total / 1e9), **shares}
 
 
-def sampled(ends: Floats, samples: pl.DataFrame) -> dict[str, Floats]:
+def resource_means(ends: Floats, samples: pl.DataFrame) -> dict[str, Floats]:
     """Figures of the probe over the second that ends at each of these times; NaN where nothing was read."""
     times = samples["time_ns"].to_numpy().astype(np.float64)
     if not len(times) or not len(ends):

@@ -75,10 +75,9 @@ def add_seeds(
     killed continues with the same decisions.
     """
     from rldyno.answers import adaptive
-    from rldyno.answers.pairs import rule_of
     from rldyno.results.load import load_results
 
-    rule = rule_of(manifest.to_json())
+    rule = manifest.adaptive
     if rule is None or not directory.has_outcomes():
         return manifest
     while True:
@@ -131,7 +130,7 @@ def with_check(
 
     if manifest.adaptive is None:
         return manifest
-    known = adaptive.latest_checks(manifest.to_json())
+    known = adaptive.latest_checks(manifest)
     check = InterimCheck.from_json(adaptive.check_json(group_checks, now_iso(), added))
     check = replace(
         check, groups=tuple(group for group in check.groups if known.get(group["label"]) != group)

@@ -112,7 +112,7 @@ def share_of_environment(group: Group, contestant: str) -> str:
 
 def low_limits(results: Results) -> list[str]:
     """Which limits were measured on a busy machine, and what to do about it."""
-    limits = StudyLimits.from_json(results.manifest.get("limits"))
+    limits = StudyLimits.from_json(results.manifest.limits)
     lines = warnings(limits.devices, limits.environments)
     return [
         f"{line[0].upper()}{line[1:]}. While the machine is idle, rldyno run of this study measures it again"

@@ -62,9 +62,9 @@ def draw_noise(theme: Theme, title: str) -> AltairChart:
 
 def context(material: Material) -> dict[str, Any]:
     results = material.results
-    manifest = results.manifest
+    manifest = results.manifest.to_json()
     machine = {
-        **manifest.get("machine", {}),
+        **results.manifest.machine,
         **{name: manifest[name] for name in RUN_FACTS if name in manifest},
     }
     facts = {

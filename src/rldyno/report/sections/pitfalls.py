@@ -14,7 +14,6 @@ from typing import Any
 import polars as pl
 
 from rldyno.answers.groups import Group, Row
-from rldyno.answers.pairs import rule_of
 from rldyno.probe.summary import OVERSUBSCRIBED_SHARE
 from rldyno.report.material import Material
 from rldyno.report.section import Section
@@ -161,9 +160,9 @@ def selective_subset(results: Results, groups: Sequence[Group]) -> Pitfall:
         evidence = f"of {len(results.trials)} planned trials these are missing: {listed(missing | unread)}"
         fix = "`rldyno run STUDY` runs what is missing; `rldyno status DIR` shows why trials failed"
         return Pitfall(name, FOUND, evidence, fix)
-    left_out = results.manifest.get("left_out") or []
+    left_out = list(results.manifest.left_out)
     rest = f"; left out, because it cannot run: {listed(left_out)}" if left_out else ""
-    if uneven and rule_of(results.manifest):
+    if uneven and results.manifest.adaptive:
         evidence = (
             "unequal numbers of runs by the rule of the study: more seeds for comparisons that were open"
         )
@@ -177,12 +176,12 @@ def selective_subset(results: Results, groups: Sequence[Group]) -> Pitfall:
 def stopped_at_a_good_moment(results: Results, _: Sequence[Group]) -> Pitfall:
     """Seeds that are added until the answer is the wanted one make chance look like an effect."""
     name = "Stopping when it looks good"
-    if rule_of(results.manifest):
+    if results.manifest.adaptive:
         return Pitfall(name, CLEAR, "seeds were added by a rule whose tests hold for every number of seeds")
     added = [
         change
-        for amendment in results.manifest.get("amended") or []
-        for change in amendment["changes"]
+        for amendment in results.manifest.amended
+        for change in amendment.changes
         if change.startswith("seeds: ")
     ]
     if added:
@@ -211,7 +210,7 @@ def mixed_machines(results: Results, _: Sequence[Group]) -> Pitfall:
             evidence,
             "run all trials on one machine, at a fixed clock, with nothing else running",
         )
-    where = (results.manifest.get("machine") or {}).get("cpu") or "one machine"
+    where = results.manifest.machine.get("cpu") or "one machine"
     evidence = (
         f"{where}; a fixed piece of work took the same time before every trial, within a factor {spread:.2f}"
     )

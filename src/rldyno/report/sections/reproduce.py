@@ -14,9 +14,9 @@ def context(material: Material) -> dict[str, Any]:
     manifest = material.results.manifest
     return {
         "study": material.results.study,
-        "revision": manifest.get("git_revision"),
-        "left_out": manifest.get("left_out") or [],
-        "amended": manifest.get("amended") or [],
+        "revision": manifest.git_revision,
+        "left_out": list(manifest.left_out),
+        "amended": list(manifest.amended),
         "toolchains": toolchains(material.results),
     }
 

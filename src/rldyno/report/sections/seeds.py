@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rldyno.answers.adaptive import ENDINGS, counted, latest_checks, state_words
-from rldyno.answers.pairs import OPEN, rule_of
+from rldyno.answers.pairs import OPEN
 from rldyno.report.material import Material
 from rldyno.report.section import Section
 from rldyno.results.load import Results
@@ -21,7 +21,7 @@ UNTIL = {
 def tables(material: Material) -> list[Table]:
     """None for a study with a fixed number of seeds, or before the first interim check."""
     manifest = material.results.manifest
-    rule = rule_of(manifest)
+    rule = manifest.adaptive
     last = latest_checks(manifest)
     if rule is None or not last:
         return []
@@ -42,12 +42,12 @@ def tables(material: Material) -> list[Table]:
     checks = tuple(
         (
             str(index),
-            str(check["at"]),
-            str(sum(len(group["duels"]) for group in check["groups"])),
-            str(sum(duel["state"] == OPEN for group in check["groups"] for duel in group["duels"])),
-            str(check["added"]),
+            check.at,
+            str(sum(len(group["duels"]) for group in check.groups)),
+            str(sum(duel["state"] == OPEN for group in check.groups for duel in group["duels"])),
+            str(check.added),
         )
-        for index, check in enumerate(manifest["adaptive"]["looks"], 1)
+        for index, check in enumerate(rule.checks, 1)
     )
     return [
         Table("seeds", "The comparisons that decide the ranking", columns, decisions),
@@ -59,10 +59,10 @@ def tables(material: Material) -> list[Table]:
 
 def rule_words(results: Results) -> str | None:
     """The rule in two sentences, and what ended it; None for a fixed number of seeds."""
-    rule = rule_of(results.manifest)
+    rule = results.manifest.adaptive
     if rule is None:
         return None
-    ended = results.manifest["adaptive"].get("ended")
+    ended = rule.ended
     rest = f"It ended because {ENDINGS[ended]}." if ended else "It has not ended."
     left_out = {
         name: why
@@ -89,5 +89,5 @@ SECTION = Section(
     short="Seeds",
     tables=tables,
     context=lambda material: {"rule": rule_words(material.results)},
-    shown=lambda material: rule_of(material.results.manifest) is not None,
+    shown=lambda material: material.results.manifest.adaptive is not None,
 )
