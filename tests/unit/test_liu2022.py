@@ -68,7 +68,7 @@ def test_a_run_reckoned_by_hand(home: Path) -> None:
     (use,) = material.places[0].series.values.iter_rows(named=True)
     check(use)
     shown = tables(material)["integrals-of-runs"]
-    assert shown.columns[-1] == "Memory, % · s / step"
+    assert shown.columns[-1] == "Memory use per step, % of the machine · s / step"
     assert shown.rows == (("numpy:eager", "DQN on CartPole-v1", "60", "60.0", "194", "246", "3.23", "4.10"),)
 
 

@@ -13,7 +13,7 @@ def report(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; DIR/report.html.")] = None,
     figures: Annotated[
         Path | None,
-        typer.Option(metavar="OUTDIR", help="Write every chart and table as files of their own instead."),
+        typer.Option(metavar="OUTDIR", help="Write every chart and table as separate files instead."),
     ] = None,
     form: Annotated[
         str, typer.Option("--format", metavar="LIST", help="Formats of --figures, separated by commas.")

@@ -12,6 +12,7 @@ import polars as pl
 
 from rldyno.answers.analysis import Analysis
 from rldyno.answers.groups import Group
+from rldyno.nets.record import NetsRecord, read_record
 from rldyno.report.charts import band_chart
 from rldyno.report.section import Chart, Panel, Section, slug
 from rldyno.report.series import Curve, GroupSeries, read_group
@@ -82,6 +83,11 @@ class Material:
             GroupPlace(f"group-{index}", stem, group, read_group(self.results, group, curves, values, points))
             for index, (group, stem) in enumerate(zip(self.groups, names, strict=True))
         )
+
+    @cached_property
+    def networks(self) -> NetsRecord | None:
+        """Networks timed alone; None where `rldyno nets` has left nothing in the directory."""
+        return read_record(self.results.directory)
 
     @property
     def damaged(self) -> list[str]:

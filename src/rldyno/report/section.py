@@ -89,7 +89,7 @@ class Panel:
     """Shown where there is no chart."""
 
     @property
-    def figures(self) -> list[tuple[str, list[Chart]]]:
+    def by_caption(self) -> list[tuple[str, list[Chart]]]:
         """(caption, the charts that stand above it)."""
         return [
             (caption, list(charts))

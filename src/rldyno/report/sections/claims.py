@@ -9,7 +9,6 @@ from rldyno.claims.decide import judge
 from rldyno.claims.evidence import gather
 from rldyno.claims.form import shipped_claims
 from rldyno.claims.show import lines
-from rldyno.nets.record import read_record
 from rldyno.report.material import Material
 from rldyno.report.section import Section
 from rldyno.text.tables import Table
@@ -25,10 +24,10 @@ class ClaimView:
 
 def views(material: Material) -> list[ClaimView]:
     """The shipped claims, decided ones first."""
-    record = read_record(material.results.directory)
+    timed = [] if material.networks is None else [material.networks]
     found = [
         ClaimView(item.claim.id, item.claim.statement, item.verdict, tuple(lines(item)))
-        for item in judge(shipped_claims(), gather([material.results], [] if record is None else [record]))
+        for item in judge(shipped_claims(), gather([material.results], timed))
     ]
     return sorted(found, key=lambda view: view.verdict == "undecided")
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from rldyno.nets import tables as nets_tables
 from rldyno.nets.figures import figures
-from rldyno.nets.record import read_record
 from rldyno.nets.remarks import remarks
 from rldyno.report.material import Material
 from rldyno.report.section import Section
@@ -15,7 +14,7 @@ from rldyno.text.tables import Table
 
 def tables(material: Material) -> list[Table]:
     """None where networks were not timed: `rldyno nets -o DIR` does."""
-    record = read_record(material.results.directory)
+    record = material.networks
     if record is None:
         return []
     found = figures(record)
@@ -27,7 +26,7 @@ def tables(material: Material) -> list[Table]:
 
 
 def context(material: Material) -> dict[str, Any]:
-    record = read_record(material.results.directory)
+    record = material.networks
     return {"remarks": [] if record is None else [line.rstrip(".") for line in remarks(record)]}
 
 

@@ -24,13 +24,6 @@ NAMES = tuple(item.name for item in INTEGRALS)
 # liu2022's, then the one that people ask for next.
 MEASURES = {name: pl.col(name) for name in (*NAMES, "steps_per_s")}
 AXIS_TITLES = {"cores": "CPU cores", "workers": "workers"}
-SHORT_TITLES = {
-    "return_integral": "Return",
-    "cpu_integral": "CPU, % · s",
-    "memory_integral": "Memory, % · s",
-    "cpu_per_step": "CPU, % · s / step",
-    "memory_per_step": "Memory, % · s / step",
-}
 
 
 def integrals_of(run: Run) -> dict[str, float | None]:
@@ -136,7 +129,7 @@ def tables(material: Material) -> list[Table]:
                 rows.append((row.contestant, place.group.label, steps, *values, why_missing(runs)))
     if not rows:
         return []
-    columns = ("Contestant", "Comparison", "Steps", *(SHORT_TITLES[name] for name in NAMES))
+    columns = ("Contestant", "Comparison", "Steps", *(f"{item.heading}, {item.unit}" for item in INTEGRALS))
     if any(why for *_, why in rows):
         columns = (*columns, "Why a value is missing")
     else:
