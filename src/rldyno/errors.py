@@ -21,6 +21,10 @@ class Problem(Exception):
         self.fix = fix
         self.detail = detail
         self.code = code
+        # For people who see it in a traceback.
+        for note in (detail, fix and f"fix: {fix}"):
+            if note:
+                self.add_note(note)
 
 
 def print_problem(problem: Problem) -> None:

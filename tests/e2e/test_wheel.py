@@ -78,3 +78,11 @@ def test_a_tiny_study_is_planned_run_and_reported(installed: Installed) -> None:
     outcomes = [json.loads(path.read_text()) for path in results.glob("trials/*/outcome.json")]
     assert [outcome["status"] for outcome in outcomes] == ["done", "done"]
     assert len(list((results / "certificates").glob("*.json"))) == 1
+    loaded = installed.python("import rldyno; print(rldyno.load('results/tiny').trials['status'].to_list())")
+    assert loaded.strip() == "['done', 'done']"
+
+
+def test_the_types_are_shipped(installed: Installed) -> None:
+    installed.python(
+        "import importlib.resources as r; assert r.files('rldyno').joinpath('py.typed').is_file()"
+    )

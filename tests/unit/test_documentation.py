@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from documentation import python_blocks
 from rldyno.cli import app
+from synthetic import Shape, write_results
 
 HOME = Path(__file__).parents[2]
 PAGES = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
@@ -41,7 +43,8 @@ def test_commands_exist(page: Path) -> None:
     }
     known |= {group.name for group in app.registered_groups}
     text = page.read_text(encoding="utf-8")
-    blocks = "\n".join(re.findall(r"```(?:console|bash|sh)?\n(.*?)```", text, re.DOTALL))
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    blocks = "\n".join(code for language, code in fenced if language in ("", "console", "bash", "sh"))
     shown = set(COMMAND.findall(blocks)) | set(re.findall(r"`rldyno ([a-z]+)\b", text))
     assert shown <= known, shown - known
 
@@ -51,6 +54,20 @@ def test_make_targets_exist(page: Path) -> None:
     targets = set(re.findall(r"^([a-z][a-z-]*):", (HOME / "Makefile").read_text(), re.MULTILINE))
     code = "\n".join(re.findall(r"`+([^`]+)`+", page.read_text(encoding="utf-8")))
     assert set(TARGET.findall(code)) <= targets
+
+
+def test_the_python_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On made-up results; the block that runs trials is executed in tests/e2e/test_api_run.py."""
+    monkeypatch.chdir(tmp_path)
+    write_results(tmp_path / "results/quickstart", Shape(title="Quickstart"))
+    names: dict[str, object] = {}
+    blocks = python_blocks((HOME / "docs/python.md").read_text(encoding="utf-8"))
+    assert any(block.runs_trials for block in blocks)
+    for block in blocks:
+        if not block.runs_trials:
+            exec(compile(block.code, "docs/python.md", "exec"), names)
+    assert (tmp_path / "report.html").exists()
+    assert (tmp_path / "batch-size.toml").exists()
 
 
 def test_the_readme_fits_one_screen() -> None:

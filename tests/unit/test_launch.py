@@ -155,8 +155,9 @@ def test_a_local_launcher_can_be_used_again() -> None:
 def test_a_full_disk_stops_everything() -> None:
     log = Log()
     full = Shell(f"echo 'rldyno: no space' >&2; echo 'fix: delete something' >&2; exit {CANNOT_WRITE}")
-    with pytest.raises(Problem, match=r"^no space$"):
+    with pytest.raises(Problem) as caught:
         run_trials(trials(1, 1, 1), LocalLauncher(1, (0,), None, full), log, StopFlag())
+    assert caught.value.message == "no space"
     assert len(log.started) == 1
 
 

@@ -33,7 +33,7 @@ from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.envs import BUILT_IN
 
 MAX_TRIALS = 100_000
-FIX = "correct the study file; docs/studies.md explains every key"
+FIX = "correct the study; docs/studies.md explains every key"
 
 
 def _wrapped(value: Any) -> Any:
@@ -173,11 +173,15 @@ class Study(StudyFile):
 
 def load_study(path: Path | str, catalogue: Catalogue | None = None) -> Study:
     """Read and check a study file; one Problem lists all its mistakes."""
+    return check_study(read(Path(path)), catalogue)
+
+
+def check_study(source: Source, catalogue: Catalogue | None = None) -> Study:
+    """Check the table of a study; one Problem lists all its mistakes."""
     if catalogue is None:
         from rldyno.toolchains.catalogue import catalogue as shipped
 
         catalogue = shipped()
-    source = read(Path(path))
     table = dict(source.table)
     hyper_table = table.pop("hyper", {})
     file = _validate(source, table, catalogue)

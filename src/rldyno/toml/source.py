@@ -17,17 +17,19 @@ from rldyno.toml.lines import Location, key_name, locate
 
 @dataclass
 class Source:
-    """A TOML file being read, and the mistakes found in it so far."""
+    """A TOML file being read, or such a table from code, and the mistakes found in it so far."""
 
-    path: Path
+    path: Path | str
+    """The file; for a table from code, what it makes."""
     table: dict[str, Any]
-    text: str
+    text: str | None = None
+    """None for a table from code."""
     mistakes: list[tuple[int, str]] = field(default_factory=list)
 
     @functools.cached_property
     def lines(self) -> dict[Location, int]:
         """Needed only where there is a mistake."""
-        return locate(self.text)
+        return locate(self.text or "")
 
     def mistake(self, location: Location, message: str) -> None:
         key = key_name(location)
@@ -42,7 +44,10 @@ class Source:
         return self.lines.get(location, 1)
 
     def problem(self, fix: str) -> Problem:
-        lines = [f"{self.path}:{line}: {message}" for line, message in sorted(self.mistakes)]
+        lines = [
+            f"{self.path}: {message}" if self.text is None else f"{self.path}:{line}: {message}"
+            for line, message in sorted(self.mistakes)
+        ]
         if len(lines) == 1:
             return Problem(lines[0], fix=fix)
         return Problem(f"{self.path} has {len(lines)} mistakes", detail="\n".join(lines), fix=fix)

@@ -1,0 +1,1 @@
+"""What `import rldyno` offers to people who write Python."""
