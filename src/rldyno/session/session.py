@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rldyno.errors import Problem
 from rldyno.launch.launcher import Launcher, PreparedTrial, run_trials
 from rldyno.launch.local import LocalLauncher
+from rldyno.libraries import MissingLibrary, needed_for
 from rldyno.limits.disturbance import any_is_busy
 from rldyno.machine.cpus import available_cpus, place
 from rldyno.machine.devices import check_device
@@ -97,8 +98,8 @@ class Session:
             self.measure_machine()
             self.run_rounds()
             finished = summarise(self.directory, self.current_plan, self.console)
-            self.answer()
-            self.write_event_files()
+            self.if_installed("the answer", self.answer)
+            self.if_installed("TensorBoard event files", self.write_event_files)
             return finished
 
     @property
@@ -252,6 +253,14 @@ class Session:
         written = write_all(self.directory.root, self.print_line)
         self.print_line(written.sentence)
         self.print_line(f"tensorboard --logdir {self.directory.root / FOLDER}")
+
+    def if_installed(self, purpose: str, step: Callable[[], None]) -> None:
+        """Do a step that needs more libraries than trials do. Without them the trials still count."""
+        try:
+            with needed_for(purpose):
+                step()
+        except MissingLibrary as problem:
+            self.print_line(f"{problem.message}\nfix: {problem.fix}")
 
     def print_line(self, line: str) -> None:
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
