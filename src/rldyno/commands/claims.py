@@ -12,15 +12,15 @@ import typer
 def claims(
     directories: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR...", help="Directories of results or of `rldyno nets`."),
+        typer.Argument(metavar="DIR...", help="Results directories, or directories of `rldyno nets`."),
     ],
     file: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Judge the claims of this file instead; repeatable."),
+        typer.Option(metavar="FILE", help="Check the claims of this file instead; repeatable."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
 ) -> None:
-    """Judge claims against results: holds, refuted, or undecided and what is missing."""
+    """Check claims against results: each holds, is refuted, or is undecided with what is missing."""
     from rich.console import Console
 
     from rldyno.claims.decide import as_json as verdict_json

@@ -16,8 +16,12 @@ COLOURS = {"worse": "red", "better": "green", "unchanged": "", "undecided": "yel
 
 
 def compare(
-    first: Annotated[Path, typer.Argument(metavar="A", help="Results before, or of the first machine.")],
-    second: Annotated[Path, typer.Argument(metavar="B", help="Results after, or of the second machine.")],
+    first: Annotated[
+        Path, typer.Argument(metavar="A", help="The earlier results, or those of the first machine.")
+    ],
+    second: Annotated[
+        Path, typer.Argument(metavar="B", help="The later results, or those of the second machine.")
+    ],
     metric: Annotated[
         list[str] | None,
         typer.Option(
@@ -27,7 +31,7 @@ def compare(
         ),
     ] = None,
     threshold: Annotated[
-        float, typer.Option(metavar="SHARE", help="Changes below this do not matter.")
+        float, typer.Option(metavar="SHARE", help="Ignore changes below this share.")
     ] = 0.05,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown for a pull request.")] = False,
 ) -> None:

@@ -10,13 +10,15 @@ import typer
 
 def export(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A results directory, finished or not.")],
-    out: Annotated[Path | None, typer.Option(metavar="DIR2", help="Where to write; DIR/export.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR2", help="The directory to write. Default: DIR/export.")
+    ] = None,
     format_: Annotated[str, typer.Option("--format", help="parquet, csv or both.")] = "parquet",
     tables: Annotated[
         bool, typer.Option("--tables", help="Also write every table of the report, as CSV, to DIR2/tables.")
     ] = False,
 ) -> None:
-    """Write every number as tables: trials, episodes, progress, samples, and a README of their columns."""
+    """Write all numbers as tables, and a README that explains their columns."""
     from rldyno.answers.analysis import Analysis
     from rldyno.results.export import export_results
 

@@ -26,12 +26,12 @@ def limits(
     environment: Annotated[
         list[str] | None, typer.Option(help="Environments to step without an agent; repeatable.")
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Measure again what was measured before.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Measure everything again.")] = False,
     toolchain: Annotated[
         list[str] | None, typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework.")
     ] = None,
 ) -> None:
-    """Peak matrix product, copy bandwidth and environment steps per second: measured once and kept."""
+    """Measure and keep the best matrix product, copy bandwidth and environment speed of this machine."""
     from rich.console import Console
 
     from rldyno.limits.disturbance import warnings

@@ -25,7 +25,7 @@ nets = typer.Typer(
 Contestants = Annotated[
     str, typer.Option(help="torch:eager,jax:jit,… or torch for all its modes; all: every one that is built.")
 ]
-Networks = Annotated[str, typer.Option("--nets", help="Of small, large, mlp64, mlp128, … mlpN.")]
+Networks = Annotated[str, typer.Option("--nets", help="Some of small, large, mlp64, mlp128, … mlpN.")]
 AlgorithmName = Annotated[
     str,
     typer.Option(

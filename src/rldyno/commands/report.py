@@ -10,7 +10,9 @@ import typer
 
 def report(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A results directory, finished or not.")],
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; DIR/report.html.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The file to write. Default: DIR/report.html.")
+    ] = None,
     figures: Annotated[
         Path | None,
         typer.Option(metavar="OUTDIR", help="Write every chart and table as separate files instead."),

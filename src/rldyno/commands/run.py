@@ -19,14 +19,14 @@ def run(
         list[str] | None,
         typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework; repeatable."),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Trials at a time, each on CPUs of its own.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Trials at the same time, each on its own CPUs.")] = 1,
     hours: Annotated[
         float | None,
         typer.Option(min=0.0, help="Start no block of seeds that would end later than this."),
     ] = None,
     keep_failed: Annotated[
         bool,
-        typer.Option("--keep-failed", help="Leave failed trials as they are instead of running them again."),
+        typer.Option("--keep-failed", help="Do not run failed trials again."),
     ] = False,
     amend: Annotated[
         bool, typer.Option("--amend", help="Continue although the study or the conditions have changed.")
@@ -34,21 +34,21 @@ def run(
     no_verify: Annotated[bool, typer.Option("--no-verify", help="Do not certify contestants first.")] = False,
     max_noise: Annotated[
         float | None,
-        typer.Option(min=0.0, metavar="SCORE", help="Run trials again whose noise score is above this."),
+        typer.Option(min=0.0, metavar="SCORE", help="Repeat trials whose noise score is above this."),
     ] = None,
     noise_attempts: Annotated[
         int | None,
         typer.Option(
-            min=1, help="With --max-noise: attempts per trial, 3 if not given; the quietest counts."
+            min=1, help="With --max-noise: attempts per trial, 3 by default; the quietest one counts."
         ),
     ] = None,
     no_limits: Annotated[
-        bool, typer.Option("--no-limits", help="Do not measure what this machine can do at best.")
+        bool, typer.Option("--no-limits", help="Do not measure the limits of this machine.")
     ] = False,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write TensorBoard event files when all trials have ended.")
     ] = False,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Write no HTML report at the end.")] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Do not write the HTML report.")] = False,
 ) -> None:
     """Run a study and print its answer. The same command continues an interrupted run."""
     from rich.console import Console

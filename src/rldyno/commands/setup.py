@@ -18,15 +18,13 @@ if TYPE_CHECKING:
 def setup(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Toolchains to build; without names, every contestant's."),
+        typer.Argument(metavar="[NAME]...", help="Toolchains to build. Default: those of all contestants."),
     ] = None,
     pip_args: Annotated[
         str | None, typer.Option(help='Arguments passed to pip, e.g. "--no-index --find-links DIR".')
     ] = None,
-    variant: Annotated[
-        str | None, typer.Option(help="cpu or cuda, instead of what fits this machine.")
-    ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="Show every toolchain and where it stands.")] = False,
+    variant: Annotated[str | None, typer.Option(help="cpu or cuda. Default: what fits this machine.")] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Show the state of every toolchain.")] = False,
     prune: Annotated[bool, typer.Option("--prune", help="Remove builds that are no longer used.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
 ) -> None:

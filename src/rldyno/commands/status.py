@@ -11,7 +11,7 @@ import typer
 def status(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A results directory.")],
 ) -> None:
-    """Count the trials by state; show the running ones live and why the failed ones failed."""
+    """Count the trials by state. Show what the running ones do and why the failed ones failed."""
     from rich.console import Console
     from rich.markup import escape
 

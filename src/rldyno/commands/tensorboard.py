@@ -11,7 +11,7 @@ import typer
 def tensorboard(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A results directory.")],
 ) -> None:
-    """Write TensorBoard event files of every trial that has ended: see them with `tensorboard --logdir`."""
+    """Write TensorBoard event files for every trial that has ended. `tensorboard --logdir` shows them."""
     from rldyno.results.tensorboard import FOLDER, write_all
 
     written = write_all(directory, lambda line: typer.echo(line, err=True))

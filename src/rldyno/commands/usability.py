@@ -22,12 +22,12 @@ MESSAGES = "usability-messages"
 def usability(
     frameworks: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FRAMEWORK]...", help="Without names, all of the catalogue."),
+        typer.Argument(metavar="[FRAMEWORK]...", help="Frameworks to measure. Default: all."),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--out", metavar="FILE", help="Write JSON here, and .md, .tex and .csv beside it."
+            "-o", "--out", metavar="FILE", help="Write JSON here, and .md, .tex and .csv in the same folder."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
@@ -35,15 +35,15 @@ def usability(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Only this part; may be repeated. install, start, code, mistakes, save, export, release.",
+            help="Only this part; repeatable. install, start, code, mistakes, save, export, release.",
         ),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what is known.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure everything again.")] = False,
     toolchain: Annotated[
         list[str] | None, typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework.")
     ] = None,
 ) -> None:
-    """Measure how usable each framework is: facts, not opinions. What was measured is kept."""
+    """Measure how usable each framework is: facts, not opinions. The cache keeps the results."""
     import json
 
     from rich.console import Console

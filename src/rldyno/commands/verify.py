@@ -18,13 +18,15 @@ def verify(
         list[str] | None,
         typer.Argument(
             metavar="[CONTESTANT]...",
-            help="torch:compile, or torch for all modes; without names, all whose toolchain is built.",
+            help="torch:compile, or torch for all modes. Default: all whose toolchain is built.",
         ),
     ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    force: Annotated[bool, typer.Option("--force", help="Prove again what is proven already.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Prove again even if there is a certificate.")
+    ] = False,
     table: Annotated[
-        bool, typer.Option("--table", help="Every rung of the ladder, not only the worst.")
+        bool, typer.Option("--table", help="Show every rung of the ladder, not only the worst.")
     ] = False,
     toolchain: Annotated[
         list[str] | None, typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework.")
