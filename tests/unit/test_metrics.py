@@ -9,16 +9,19 @@ from typing import Any
 
 import pytest
 
+from fake_nvml import CpuCounter, FakeGpu, FakeNvml, opened
 from probe_fakes import FakeMachine, FakeTree, sampled, watched_worker
 from rldyno.columns import Column
 from rldyno.probe import metrics, process_metrics
+from rldyno.probe.gpu_metrics import GpuMetric
 from rldyno.probe.hardware import NO_GPU_USED, Hardware
 from rldyno.probe.metric import Figure, Metric, Moment, UnreadableError, Value, mean, peak_of_trial, rise
+from rldyno.probe.nvml import Call
 from rldyno.probe.probe import Probe
 from rldyno.probe.rapl import RaplReader
 from rldyno.probe.readings import TrialReadings
-from rldyno.probe.summary import trial_figures
-from rldyno.probe.track import Span
+from rldyno.probe.summary import gpu_figures, trial_figures
+from rldyno.probe.track import EVER, Span
 from rldyno.probe.tree import TreeUsage
 
 SECOND = 1_000_000_000
@@ -121,3 +124,33 @@ def test_the_tree_fills_the_metrics_that_nobody_else_reads() -> None:
     unread = {metric.name for metric in process_metrics.METRICS if metric.read is None}
     assert unread == set(TreeUsage._fields)
     assert watched_worker().tracks.keys() == {metric.name for metric in metrics.METRICS}
+
+
+def test_a_toy_metric_of_gpus_is_one_call_and_one_value() -> None:
+    class WithThermometer(FakeNvml):
+        def nvmlDeviceGetTemperature(self, handle: FakeGpu, sensor: int) -> int:
+            return 40 + 10 * handle.number
+
+    temperature = GpuMetric(
+        "gpu_celsius",
+        int,
+        "temperature of the hottest GPU",
+        (
+            Figure(
+                Column("gpu_peak_celsius", int, "its peak", source="gpu.peak_celsius"),
+                peak_of_trial,
+            ),
+        ),
+        call=Call("celsius", lambda gpu: gpu.nvml.nvmlDeviceGetTemperature(gpu.handle, 0)),
+        together=max,
+    )
+    metrics.METRICS.append(temperature)
+    try:
+        reader = opened(WithThermometer(FakeGpu(), FakeGpu(1)), count=2)
+        assert reader.read(SECOND, [1], slow=True)["gpu_celsius"] == 50
+        block = gpu_figures(Hardware(CpuCounter(), reader, None), EVER)
+        assert block is not None
+        assert block["peak_celsius"] == 50
+        assert [device["peak_celsius"] for device in block["devices"]] == [40, 50]
+    finally:
+        metrics.METRICS.remove(temperature)

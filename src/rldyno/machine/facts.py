@@ -67,7 +67,7 @@ def _counter_reasons() -> dict[str, str | None]:
 
 
 def host_sha256() -> str:
-    """Tells machines apart without naming them; the hardware counts, for cloud images share host names."""
+    """Identifies a machine without naming it. The hardware counts too: cloud images share host names."""
     marks = (socket.gethostname(), _read(Path("/etc/machine-id")).strip(), cpu_model(), str(os.cpu_count()))
     return hashlib.sha256("\0".join(marks).encode()).hexdigest()[:16]
 

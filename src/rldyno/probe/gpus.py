@@ -186,7 +186,7 @@ class WatchedGpu:
         self._power = time_ns, power
 
     def _add_counter(self, counter: int | None, time_ns: int) -> None:
-        """A reading that failed loses nothing: the counter goes on meanwhile."""
+        """A reading that failed loses nothing: the counter still counts."""
         self.joules = None
         if counter is None or self._counter_before is None or self._counter is None:
             return

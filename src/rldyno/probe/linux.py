@@ -23,7 +23,7 @@ def _stat_fields(data: bytes) -> list[bytes]:
 
 
 class LinuxTree:
-    """A process, its descendants, and whatever else lives in its session.
+    """A process, its descendants, and everything else in its session.
 
     The kernel's ledger of a process (stat) covers all its threads, also ended ones, and in cutime and cstime
     the children it has waited for: a child that lives and dies between two discoveries is still counted.

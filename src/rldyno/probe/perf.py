@@ -18,7 +18,7 @@ _ATTRIBUTES = struct.Struct("=IIQQQQQIIQ")
 """struct perf_event_attr, first version: type, size, config, period, sample type, read format, flags, …"""
 _INHERIT, _NO_KERNEL, _NO_HYPERVISOR = 1 << 1, 1 << 5, 1 << 6
 _TIMES = 1 | 2
-"""Read format: how long the counter was wanted, and how long it had a place in the hardware."""
+"""Read format: how long the counter was enabled, and how long it really counted in the hardware."""
 _CLOSE_ON_EXEC = 8
 
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")

@@ -1,4 +1,4 @@
-"""Readings of one figure over a trial, in bounded memory whatever its rate and length."""
+"""Readings of one figure over a trial, in bounded memory for any rate and length."""
 
 from __future__ import annotations
 

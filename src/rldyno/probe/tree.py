@@ -75,7 +75,7 @@ class Tree(Protocol):
 class Carry:
     """Keeps a cumulative total from falling when a process takes its share with it.
 
-    A waited-for child's time moves into its parent's account; one that nobody waits for just vanishes.
+    The time of a child that was waited for is added to its parent's. The time of other children is lost.
     """
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from rldyno.machine.devices import Device
 from rldyno.toml import models
 from rldyno.toolchains.interpreters import has_headers
 
-# Thread pools that any Python process may hold, whatever its framework.
+# Thread pools that any Python process may hold, with any framework.
 COMMON_THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",

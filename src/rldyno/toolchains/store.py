@@ -176,7 +176,7 @@ def remove(directory: Path) -> None:
 
 
 def size_of(directory: Path) -> int:
-    """Bytes of all files below the directory; files that vanish meanwhile count nothing."""
+    """Bytes of all files below the directory; files that are removed during the count are left out."""
     total = 0
     pending = [directory]
     while pending:

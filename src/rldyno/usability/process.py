@@ -42,7 +42,7 @@ def _runtime(interpreter: Interpreter, chain: Toolchain) -> Runtime:
 
 
 def private_paths(directory: Path, interpreter: Interpreter) -> list[Path]:
-    """Where on this machine something ran, which is nobody's business."""
+    """Paths of this machine, which are kept out of records."""
     return [path for path in (directory, interpreter.path.parent.parent, Path.home()) if path.name]
 
 

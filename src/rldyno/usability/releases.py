@@ -46,7 +46,7 @@ def measure(distribution: Distribution) -> Json:
 
 
 def fetch(address: str) -> Json:
-    """Raises OSError when nobody answers and ValueError when the answer is not JSON."""
+    """Raises OSError without an answer and ValueError when the answer is not JSON."""
     with urllib.request.urlopen(address, timeout=TIMEOUT_S) as answer:  # noqa: S310 (always https)
         found: Json = json.loads(answer.read())
         return found

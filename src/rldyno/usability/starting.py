@@ -54,11 +54,11 @@ def measure_first_update(
     """
     missing = chain.missing_needs(interpreter.path)
     for mode, devices in chain.modes.items():
-        lacking = [need for need in missing if not need.modes or mode in need.modes]
+        unmet = [need for need in missing if not need.modes or mode in need.modes]
         if "cpu" not in devices:
             continue
-        if lacking:
-            yield mode, {"first_s": None, "median_s": None, "reason": lacking[0].why}
+        if unmet:
+            yield mode, {"first_s": None, "median_s": None, "reason": unmet[0].why}
             continue
         yield mode, _first_update(interpreter, chain, mode, directory)
 
