@@ -25,7 +25,7 @@ from rldyno_rig import schema
         ("dozes", "hung", "no progress for 2 s", "in dozes"),
         ("nan", "nan", "the loss became NaN at update 25", ""),
         ("garbage_then_dies", "crashed", "exited with code 9", "boom"),
-        ("garbage_result", "crashed", "ended without a result: result.json is garbage", ""),
+        ("garbage_result", "crashed", "ended without a result: result.json is damaged", ""),
         ("wrong_result", "crashed", "ended without a usable result", ""),
         ("no_result", "crashed", "ended without a result", ""),
         ("floods", "killed", "worker.log grew beyond 64 MiB", ""),
