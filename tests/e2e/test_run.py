@@ -207,7 +207,7 @@ def test_status_of_something_else(tmp_path: Path) -> None:
 def test_status_while_running(lab: Lab) -> None:
     run = lab.start("good:60")
     lab.worker()
-    trial = ResultsDirectory(lab.out).trial_ids()[0]
+    trial = ResultsDirectory(lab.out).read_manifest().trials[0]
     wait_until(lambda: len(csv_files.last_rows(lab.out / "trials" / trial / "samples.csv", SAMPLES, 40)) > 20)
     shown = rldyno("status", lab.out, env={**os.environ, "COLUMNS": "150"}).stdout
     assert "1 running, 1 pending" in shown

@@ -194,7 +194,7 @@ def test_log_tail_is_short_and_printable(tmp_path: Path) -> None:
 
 def test_not_a_results_directory(tmp_path: Path) -> None:
     with pytest.raises(Problem, match=r"is not a results directory"):
-        directory.ResultsDirectory(tmp_path).trial_ids()
+        directory.ResultsDirectory(tmp_path).read_manifest()
 
 
 def test_many_files_in_one_read_keep_their_rows_apart(tmp_path: Path) -> None:

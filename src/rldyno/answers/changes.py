@@ -16,7 +16,8 @@ from rldyno.answers.groups import MAIN_METRICS, Figure, axis_words
 from rldyno.answers.runs import Runs
 from rldyno.columns import Column
 from rldyno.errors import Problem
-from rldyno.records import files as records
+from rldyno.records.directory import ResultsDirectory
+from rldyno.records.files import read_json
 from rldyno.records.status import DONE
 from rldyno.results.columns import by_any_name, goals
 from rldyno.results.load import Results
@@ -167,11 +168,11 @@ class SettingRuns:
 
 def by_setting(results: Results) -> dict[Key, SettingRuns]:
     """By contestant and everything that was requested of it, so that equal keys mean an equal computation."""
-    home = records.Results(results.directory)
+    home = ResultsDirectory(results.directory)
     found: dict[Key, SettingRuns] = {}
     parts = results.trials.partition_by(["contestant", *results.axes], maintain_order=True)
     for trials in parts:
-        requested = records.read_json(home.trial(trials["trial"][0]) / schema.TRIAL_FILE)
+        requested = read_json(home.trial(trials["trial"][0]) / schema.TRIAL_FILE)
         shaping = {name: requested.get(name) for name in SHAPING}
         # The rule that ends a trial shapes its time to threshold; how long it may run at most does not.
         stop = {name: (requested.get("budget") or {}).get(name) for name in ("stop_return", "stop_episodes")}

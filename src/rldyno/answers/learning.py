@@ -12,7 +12,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rldyno.answers.runs import Runs
-from rldyno.records import files as records
+from rldyno.records.csv_files import complete_lines, read_csvs
+from rldyno.records.directory import ResultsDirectory
 from rldyno.records.status import DONE
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Floats
@@ -205,9 +206,9 @@ def return_areas(results: Results, ran: Mapping[str, Runs]) -> dict[str, dict[in
         for contestant, runs in ran.items()
         for seed, trial in zip(runs["seed"].tolist(), runs.trials, strict=True)
     ]
-    home = records.Results(results.directory)
+    home = ResultsDirectory(results.directory)
     paths = [home.trial(trial) / schema.EPISODES_FILE for _, _, trial in every]
-    frame, lengths, _ = records.read_csvs(paths, schema.EPISODE_COLUMNS, ("step", "return"))
+    frame, lengths, _ = read_csvs(paths, schema.EPISODE_COLUMNS, ("step", "return"))
     steps, returns = frame["step"].to_numpy(), frame["return"].to_numpy()
     if not len(returns):
         return {}
@@ -295,9 +296,9 @@ def first_divergence(mine: NDArray[np.int64], theirs: NDArray[np.int64]) -> int 
 
 def read_actions(results: Results, trial: str) -> NDArray[np.int64]:
     """The first actions of a trial; none where the file is missing or damaged."""
-    path: Path = records.Results(results.directory).trial(trial) / schema.ACTIONS_FILE
+    path: Path = ResultsDirectory(results.directory).trial(trial) / schema.ACTIONS_FILE
     try:
-        lines = records.complete_lines(path.read_bytes()).split()
+        lines = complete_lines(path.read_bytes()).split()
         return np.array([int(line) for line in lines], dtype=np.int64)
     except (OSError, ValueError):
         return np.zeros(0, dtype=np.int64)

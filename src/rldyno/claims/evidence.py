@@ -19,7 +19,8 @@ from rldyno.claims.metrics import GROWTH, metric, row_columns
 from rldyno.columns import Column
 from rldyno.nets.record import NetsRecord, read_record
 from rldyno.proofs.certificate import VALID
-from rldyno.records.files import MANIFEST_FILE, Json
+from rldyno.records.directory import MANIFEST_FILE
+from rldyno.records.files import Json
 from rldyno.records.status import DONE
 from rldyno.results.load import AXES, Results, load_results
 from rldyno.stats.anytime import widened

@@ -9,15 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rldyno.records.calibrations import best_calibrations as quickest_calibrations
-from rldyno.records.files import Json
 from rldyno.records.outcome import Noise
 
 if TYPE_CHECKING:
     from rldyno.machine.facts import Calibration
     from rldyno.probe.tree import CpuTimes
 
-__all__ = ["quickest_calibrations"]
 _CPUS = Path("/sys/devices/system/cpu")
 FIRST = "no earlier trial of this run was calibrated on this machine"
 NO_STEAL = "the system does not count the time that a hypervisor takes"
@@ -78,10 +75,6 @@ def rescored(noise: Noise, best: Mapping[str, int]) -> Noise:
     reasons = {name: why for name, why in noise.reasons.items() if name != "calibration_slowdown"}
     score = noise.score + slowdown - known
     return replace(noise, calibration_slowdown=slowdown, score=score, reasons=reasons)
-
-
-def judged_by(noise: Json, best: Mapping[str, int]) -> Json:
-    return rescored(Noise.from_json(noise), best).to_json()
 
 
 def taken_by_others(

@@ -73,10 +73,6 @@ class ResultsDirectory:
             )
         return Manifest.from_json(values)
 
-    def trial_ids(self) -> list[str]:
-        """The trials of the plan, in its order."""
-        return list(self.read_manifest().trials)
-
     def write_manifest(self, manifest: Manifest) -> None:
         write_json(self.manifest, manifest.to_json())
 

@@ -10,18 +10,9 @@ import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rldyno.errors import Problem
-
-if TYPE_CHECKING:  # old places of these names, until every room imports them from the new ones
-    from rldyno.records.csv_files import complete_lines as complete_lines
-    from rldyno.records.csv_files import read_csv as read_csv
-    from rldyno.records.csv_files import read_csvs as read_csvs
-    from rldyno.records.directory import MANIFEST_FILE as MANIFEST_FILE
-    from rldyno.records.directory import ResultsDirectory
-
-    Results = ResultsDirectory
 
 Json = dict[str, Any]
 
@@ -76,15 +67,3 @@ def read_json(path: Path) -> Json:
             code=1,
         )
     return value
-
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
-        raise AttributeError(name)
-    from rldyno.records import csv_files, directory
-
-    moved = {"Results": "ResultsDirectory"}.get(name, name)
-    for module in (csv_files, directory):
-        if moved in vars(module):
-            return getattr(module, moved)
-    raise AttributeError(name)

@@ -12,7 +12,8 @@ import polars as pl
 from rldyno.answers.groups import Group
 from rldyno.probe import metrics
 from rldyno.records import csv_files
-from rldyno.records import files as records
+from rldyno.records.csv_files import read_csvs
+from rldyno.records.directory import ResultsDirectory
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Floats
 from rldyno_rig import schema
@@ -171,13 +172,13 @@ def read_runs(
         "samples": (schema.SAMPLES_FILE, metrics.sample_columns()),
         "progress": (schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS),
     }
-    home = records.Results(results.directory)
+    home = ResultsDirectory(results.directory)
     names = trials["trial"].to_list()
     read: dict[str, list[Columns]] = {}
     for kind, (file, columns) in files.items():
         chosen = tuple(dict.fromkeys(name for item in wanted for name in getattr(item, kind)))
         paths = [home.trial(name) / file for name in names]
-        frame, lengths, problems = records.read_csvs(paths, columns, chosen) if chosen else (None, [], [])
+        frame, lengths, problems = read_csvs(paths, columns, chosen) if chosen else (None, [], [])
         damaged += [problem.message for problem in problems]
         if frame is None:
             read[kind] = [{} for _ in names]

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from rldyno.errors import Problem
 from rldyno.libraries import MissingLibrary, needed_for
 from rldyno.probe.metrics import sample_columns
-from rldyno.records import files as records
+from rldyno.records.csv_files import read_csv
+from rldyno.records.directory import ResultsDirectory
+from rldyno.records.files import read_json
 from rldyno_rig import schema
 
 if TYPE_CHECKING:
@@ -58,10 +60,10 @@ class Written(NamedTuple):
 
 def write_all(root: Path, print_line: Callable[[str], None] = lambda line: None) -> Written:
     """The event files of every trial that has ended and has none yet."""
-    results = records.Results(root)
+    results = ResultsDirectory(root)
     started = time.perf_counter()
     trials = kept = 0
-    for trial in results.trial_ids():
+    for trial in results.read_manifest().trials:
         home = results.trial(trial)
         try:
             made = write_trial(home, root / FOLDER)
@@ -80,7 +82,7 @@ def write_trial(home: Path, folder: Path) -> bool | None:
     ended = home / schema.OUTCOME_FILE
     if not ended.exists():
         return None
-    requested, outcome = records.read_json(home / schema.TRIAL_FILE), records.read_json(ended)
+    requested, outcome = read_json(home / schema.TRIAL_FILE), read_json(ended)
     if not (home / schema.PROGRESS_FILE).exists():
         return None
     epoch = datetime.fromisoformat(outcome["started_at"]).timestamp()
@@ -125,11 +127,11 @@ def write_events(path: Path, rows: Iterable[Point], epoch: float) -> None:
 
 def points(home: Path) -> Iterator[Point]:
     """Episodes as they ended, then one point per row of progress: learning, speed, phases, resources."""
-    episodes = records.read_csv(home / schema.EPISODES_FILE, schema.EPISODE_COLUMNS)
+    episodes = read_csv(home / schema.EPISODES_FILE, schema.EPISODE_COLUMNS)
     for step, time_ns, value in episodes.select("step", "time_ns", "return").iter_rows():
         yield Point(step, time_ns, {"return/episode": value})
-    progress = records.read_csv(home / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS)
-    samples = records.read_csv(home / schema.SAMPLES_FILE, sample_columns())
+    progress = read_csv(home / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS)
+    samples = read_csv(home / schema.SAMPLES_FILE, sample_columns())
     resources = resource_means(progress["time_ns"].to_numpy().astype(np.float64), samples)
     earlier: Json | None = None
     for index, row in enumerate(progress.iter_rows(named=True)):
