@@ -39,6 +39,8 @@ class Column:
     """For a figure that a run may never reach: the column with the end of observation."""
     needs: str = ""
     """What a study must have for anyone to measure this; said when no trial has the value."""
+    charted: bool = False
+    """Drawn in the report beside the charts that its sections choose themselves."""
     may_be_empty: bool = False
     """Empty has a meaning of its own here: no reason is kept."""
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from report_parts import charts_by_panel, material_of
 from rldyno.answers.analysis import Analysis
+from rldyno.answers.changes import compare_results
 from rldyno.claims.decide import judge_claim
 from rldyno.claims.effects import HOLDS
 from rldyno.claims.evidence import gather
@@ -28,8 +30,9 @@ TOY = Column(
     title="Wheels lost",
     unit="wheels",
     better="lower",
-    source="machine.wheels",
+    source="toys.wheels",
     missing="the toy has no wheels",
+    charted=True,
 )
 WHEELS = {"numpy:eager": 2.0, "torch:eager": 6.0}
 
@@ -42,7 +45,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         trial = json.loads((path.parent / "trial.json").read_text())
         wheels = WHEELS[trial["contestant"]] + 0.1 * trial["seed"]
         outcome = json.loads(path.read_text())
-        outcome["machine"]["wheels"] = None if trial["seed"] == 5 else wheels
+        outcome["toys"] = {"wheels": None if trial["seed"] == 5 else wheels}
         path.write_text(json.dumps(outcome))
     return root
 
@@ -77,6 +80,19 @@ def test_it_is_a_goal_of_advice(directory: Path) -> None:
     (found,) = Analysis.load(directory).advice("toy")
     (pick,) = found.picks
     assert (pick.contestant, pick.metric) == ("numpy:eager", TOY)
+
+
+def test_the_report_draws_it(directory: Path) -> None:
+    panels = charts_by_panel(material_of(directory))
+    (chart,) = [charts["toy"] for charts in panels.values() if "toy" in charts]
+    assert chart.title == "Wheels lost"
+    assert {row["contestant"]: row["value"] for row in chart.rows} == {"numpy:eager": 2.2, "torch:eager": 6.2}
+
+
+def test_two_results_are_compared_by_it(directory: Path) -> None:
+    analysis = Analysis.load(directory)
+    changes = compare_results(analysis, analysis, metrics=["toy"]).changes
+    assert {change.metric for change in changes} == {TOY}
 
 
 def test_a_name_is_registered_once() -> None:

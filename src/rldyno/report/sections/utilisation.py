@@ -15,9 +15,9 @@ from rldyno.answers.runs import Runs
 from rldyno.probe import metrics
 from rldyno.report.charts import draw_side_by_side
 from rldyno.report.material import GroupPlace, Material
-from rldyno.report.section import Chart, Panel, Section, spread
+from rldyno.report.section import Chart, Panel, Section, slug, spread
 from rldyno.report.series import Run, RunValues
-from rldyno.results.columns import column
+from rldyno.results.columns import COLUMNS, column
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Floats
 from rldyno.text.numbers import number
@@ -59,6 +59,14 @@ BARS = {
     "energy-use": of_column("energy_joules", "sampled_energy_joules"),
     "energy-to-threshold": of_column("energy_to_threshold_joules"),
 }
+
+
+def all_bars() -> dict[str, Bars]:
+    """With columns that ask for a chart themselves."""
+    asking = [item for item in COLUMNS.values() if item.charted]
+    return BARS | {slug(item.key): of_column(item.name) for item in asking}
+
+
 MEANS = {
     "sampled_memory_percent": "machine_memory_percent",
     "sampled_gpu_percent": "gpu_percent",
@@ -100,7 +108,7 @@ def charts(material: Material) -> list[Panel]:
 
 
 def task_charts(places: Sequence[GroupPlace], settings: bool) -> Iterator[Chart]:
-    measures = {name: bars.value for name, bars in BARS.items()}
+    measures = {name: bars.value for name, bars in all_bars().items()}
     summaries = [
         (row, place.group.setting)
         for place in places
@@ -108,7 +116,7 @@ def task_charts(places: Sequence[GroupPlace], settings: bool) -> Iterator[Chart]
     ]
     # Frameworks together; a stable sort: a contestant's settings stay in their order.
     summaries.sort(key=lambda pair: pair[0]["contestant"])
-    for name, bars in BARS.items():
+    for name, bars in all_bars().items():
         known = [pair for pair in summaries if pair[0][f"{name} middle"] is not None]
         rows = [
             {
