@@ -74,7 +74,7 @@ def slack(worlds: int) -> float:
 
 
 @pytest.mark.parametrize("ends", [math.inf, 1.1])
-def test_equals_are_told_apart_in_at_most_5_percent_of_the_courses(ends: float) -> None:
+def test_equals_are_called_different_in_at_most_5_percent_of_the_studies(ends: float) -> None:
     """Three equals; half of the courses lose a third of their runs to the end of the budget."""
     source, worlds = np.random.default_rng(1), 120
     courses = [costs_of(source, dict.fromkeys("abc", 1.0), 0.25, ends) for _ in range(worlds)]

@@ -83,7 +83,7 @@ def test_the_sentence_says_who_by_how_much_and_how_sure(tmp_path: Path) -> None:
     assert "too few" not in sentence(one(tmp_path / "s", seeds=5))
 
 
-def test_equals_are_not_told_apart(tmp_path: Path) -> None:
+def test_equals_are_not_called_different(tmp_path: Path) -> None:
     twin = Contestant("jax:jit", NUMPY.steps_per_s, NUMPY.startup_s)
     group = one(tmp_path / "r", contestants=[NUMPY, twin], seeds=5)
     assert "may be chance" in sentence(group)

@@ -123,11 +123,11 @@ def test_markdown_for_a_pull_request(sets: tuple[Path, Path]) -> None:
 def test_another_machine_and_other_versions_are_named(tmp_path: Path) -> None:
     one = replace(SHAPE, seeds=1)
     before, after = write_results(tmp_path / "a", one), write_results(tmp_path / "b", one)
-    assert compare_results(before, after).unlike == ()
+    assert compare_results(before, after).other_differences == ()
     change_manifest(after, cpu="Another CPU")
     for path in after.glob("trials/torch*/facts.json"):
         path.write_text(path.read_text().replace('"torch": "1.2.3"', '"torch": "9.9"'))
-    assert compare_results(before, after).unlike == (
+    assert compare_results(before, after).other_differences == (
         "machine: cpu Example CPU @ 2.5 GHz → Another CPU",
         "torch:eager: torch 1.2.3 → 9.9",
     )

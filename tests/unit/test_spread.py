@@ -9,18 +9,18 @@ import pytest
 
 from rldyno.doctor import spread
 from rldyno.stats.distributions import deviation_interval
-from rldyno.stats.power import difference_told, runs_to_tell_apart
+from rldyno.stats.power import detectable_difference, runs_to_detect
 
 
 @pytest.mark.parametrize("runs", [3, 5, 10, 20, 30])
 def test_the_difference_is_the_one_that_needs_so_many_runs(runs: int) -> None:
-    difference = difference_told(0.1, runs)
-    assert runs_to_tell_apart(1.0001 * difference, 0.1, 0.1) == runs
+    difference = detectable_difference(0.1, runs)
+    assert runs_to_detect(1.0001 * difference, 0.1, 0.1) == runs
 
 
 def test_so_many_seeds_do_see_it_four_times_in_five() -> None:
     rng, runs, times = np.random.default_rng(0), 10, 4_000
-    difference = difference_told(0.1, runs)
+    difference = detectable_difference(0.1, runs)
     a, b = rng.normal(0, 0.1, (times, runs)), rng.normal(difference, 0.1, (times, runs))
     error = np.sqrt((a.var(1, ddof=1) + b.var(1, ddof=1)) / runs)
     seen = np.abs(b.mean(1) - a.mean(1)) / error > 2.1009  # t at 97.5 %, 18 degrees of freedom

@@ -215,12 +215,12 @@ def test_runs_that_never_get_there_are_different_without_an_invented_number() ->
 # --- power --------------------------------------------------------------------------------------------------
 
 
-def test_runs_to_tell_apart_agrees_with_cohens_tables() -> None:
+def test_runs_to_detect_agrees_with_cohens_tables() -> None:
     # Cohen 1988, power 0.8, two-sided 0.05: d = 0.8 → 26, d = 0.5 → 64 per group, to within 1 run.
-    assert power.runs_to_tell_apart(0.8, 1, 1) in (26, 27)
-    assert power.runs_to_tell_apart(0.5, 1, 1) in (63, 64, 65)
-    assert power.runs_to_tell_apart(0.0, 1, 1) is None
-    assert power.runs_to_tell_apart(0.001, 1, 1) is None
+    assert power.runs_to_detect(0.8, 1, 1) in (26, 27)
+    assert power.runs_to_detect(0.5, 1, 1) in (63, 64, 65)
+    assert power.runs_to_detect(0.0, 1, 1) is None
+    assert power.runs_to_detect(0.001, 1, 1) is None
 
 
 def test_runs_to_show_equal_have_the_power_they_promise() -> None:

@@ -1,1 +1,1 @@
-"""From results to answers: the comparison table, plain sentences, the terminal."""
+"""From results to answers: comparisons, advice, break-evens, learning parity, and their plain words."""

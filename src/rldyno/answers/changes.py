@@ -94,7 +94,7 @@ class Change:
 @dataclass(frozen=True)
 class Changes:
     names: tuple[str, str]
-    unlike: tuple[str, ...]
+    other_differences: tuple[str, ...]
     """What differs between the two sets beside the results, one sentence each."""
     unmatched: tuple[str, ...]
     """Contestants and settings that only one of them has."""
@@ -137,7 +137,7 @@ def compare_results(
     ]
     return Changes(
         names=names,
-        unlike=tuple(unlike(before, after)),
+        other_differences=tuple(other_differences(before, after)),
         unmatched=tuple(unmatched(old, new, names)),
         changes=tuple(changes),
         threshold=threshold,
@@ -251,7 +251,7 @@ def verdict(ratio: Estimate | None, before: Figure, after: Figure, threshold: fl
     return UNDECIDED
 
 
-def unlike(before: Results, after: Results) -> Iterable[str]:
+def other_differences(before: Results, after: Results) -> Iterable[str]:
     """Machines and versions that differ, named before any figure is shown."""
     old, new = before.manifest.machine, after.manifest.machine
     for fact in MACHINE_FACTS:

@@ -90,10 +90,10 @@ def markdown(comparison: Changes) -> str:
 
     lines = [f"**rldyno compare: {headline(comparison)}**", ""]
     lines += [f"`{comparison.names[0]}` → `{comparison.names[1]}`", ""]
-    if comparison.unlike:
+    if comparison.other_differences:
         lines += [
             "> Other differences:",
-            *(f"> - {escaped(line)}" for line in comparison.unlike),
+            *(f"> - {escaped(line)}" for line in comparison.other_differences),
             "",
         ]
     if decided_changes:

@@ -15,7 +15,7 @@ from rldyno.stats.anytime import Gaps
 from rldyno.stats.bootstrap import Floats
 from rldyno.stats.censored import survival_median
 from rldyno.stats.equivalence import ALPHA
-from rldyno.stats.power import runs_to_tell_apart
+from rldyno.stats.power import runs_to_detect
 from rldyno.stats.significance import Moments, difference, holm, log_rank
 
 DIFFERENT, EQUAL, OPEN, UNREACHED = "different", "equal", "open", "unreached"
@@ -192,7 +192,7 @@ def seeds_missing(a: Floats, b: Floats) -> int | None:
     if logs_a is None or logs_b is None or min(len(a), len(b)) < 2:
         return None
     mine, theirs = Moments.of(logs_a), Moments.of(logs_b)
-    needed = runs_to_tell_apart(mine.mean - theirs.mean, math.sqrt(mine.variance), math.sqrt(theirs.variance))
+    needed = runs_to_detect(mine.mean - theirs.mean, math.sqrt(mine.variance), math.sqrt(theirs.variance))
     return None if needed is None else max(1, needed - min(mine.n, theirs.n))
 
 

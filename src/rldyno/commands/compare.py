@@ -58,9 +58,9 @@ def print_comparison(found: Changes, console: Console) -> None:
 
     from rldyno.answers.changes_text import figures, headline, ordered, seeds_words
 
-    if found.unlike:
+    if found.other_differences:
         console.print("Other differences between A and B:", style="yellow")
-        for line in found.unlike:
+        for line in found.other_differences:
             console.print(f"  {line}", style="yellow", markup=False)
     changes = ordered(found)
     for setting in dict.fromkeys(change.setting for change in changes):

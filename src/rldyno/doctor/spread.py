@@ -15,7 +15,7 @@ from pathlib import Path
 from rldyno.machine.cpus import available_cpus, place
 from rldyno.processes.rig import Runtime, answer_of
 from rldyno.stats.distributions import deviation_interval
-from rldyno.stats.power import difference_told
+from rldyno.stats.power import detectable_difference
 from rldyno.toolchains.catalogue import toolchain
 from rldyno_rig import hyper, schema
 from rldyno_rig.algorithms import ALGORITHMS
@@ -55,7 +55,7 @@ def measure_spread(runs: int = RUNS, on_run: Callable[[int], None] = lambda done
 
 def spread_of(train_s: list[float]) -> Spread:
     spread = statistics.stdev(math.log(seconds) for seconds in train_s)
-    detectable = {seeds: math.expm1(difference_told(spread, seeds)) for seeds in SEEDS}
+    detectable = {seeds: math.expm1(detectable_difference(spread, seeds)) for seeds in SEEDS}
     return Spread(tuple(train_s), spread, deviation_interval(spread, len(train_s)), detectable)
 
 

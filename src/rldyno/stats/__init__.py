@@ -1,1 +1,1 @@
-"""Estimates and intervals: pure functions on arrays; whatever is random takes an explicit generator."""
+"""Estimates and intervals: pure functions on arrays; every random draw takes an explicit generator."""

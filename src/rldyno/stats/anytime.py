@@ -1,9 +1,9 @@
-"""Evidence that may be looked at after every run: intervals that hold at all numbers of runs at once.
+"""Evidence that may be checked after every run: intervals that hold at all numbers of runs at once.
 
-A test that is repeated as runs come in finds a difference sooner or later, whether there is one or not. Here
+A test that is repeated after each run finds a difference at some point, whether there is one or not. Here
 evidence is a non-negative process that starts at 1 and, while the difference is the supposed one, is not
 expected to grow: the chance that it ever reaches 1/ε is at most ε (Ville's inequality), whatever the rule by
-which one looks and stops. The differences that evidence never speaks against make up the interval.
+which one checks and stops. The differences that the evidence never contradicts make up the interval.
 
 `gaps` are differences of logarithms, run by run of two contestants with one seed, in the order of the seeds.
 """
@@ -56,7 +56,7 @@ def interval(gaps: Gaps, error: float, *, censorable: bool) -> tuple[float, floa
     """Bounds of the typical gap; at any time, and at all times together, they miss it with chance ≤ `error`.
 
     Gaps of values: Student's t. Gaps of times that a run may fail to reach: half of the error goes to
-    Student's t, which speaks as long as every run got there, half to signs, which speak always.
+    Student's t, which is used as long as every run got there, half to signs, which are always used.
     """
     if not censorable:
         return mean_interval(gaps.low, error)
@@ -172,7 +172,7 @@ def sign_evidence(above: int, below: int) -> float:
 
 
 def median_interval(gaps: Gaps, error: float) -> tuple[float, float]:
-    """The values that signs do not speak against."""
+    """The values that signs do not contradict."""
     return lower_bound(gaps.low, gaps.high, error), -lower_bound(-gaps.high, -gaps.low, error)
 
 

@@ -1,4 +1,4 @@
-"""Whether two groups of runs are alike, different, or not told apart yet."""
+"""Whether two groups of runs are equal within a margin, different, or undecided."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ def censored_equivalence(a: Floats, b: Floats, margin: float) -> Equivalence:
         )
         return tost(Difference(mean_a - mean_b, math.sqrt(squared), degrees), margin, n)
     later = log_rank(scaled(a, math.exp(-margin)), b, side=1)
-    sooner = log_rank(scaled(b, math.exp(-margin)), a, side=1)
+    earlier = log_rank(scaled(b, math.exp(-margin)), a, side=1)
     return Equivalence(
-        math.nan, -math.inf, math.inf, margin, 1.0, min(1.0, 2 * min(later, sooner)), math.nan, n
+        math.nan, -math.inf, math.inf, margin, 1.0, min(1.0, 2 * min(later, earlier)), math.nan, n
     )
 
 

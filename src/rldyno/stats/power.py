@@ -1,4 +1,4 @@
-"""How many more seeds would decide a comparison, judged by what the runs so far show."""
+"""How many more seeds would decide a comparison, if they behave like the runs so far."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ POWER = 0.8
 MOST_RUNS = 1000
 
 
-def runs_to_tell_apart(difference: float, spread_a: float, spread_b: float) -> int | None:
+def runs_to_detect(difference: float, spread_a: float, spread_b: float) -> int | None:
     """Runs per group with which a two-sided test at 5 % sees the difference with 80 % power; None if > 1,000.
 
     n = (t_{1−α/2} + t_{power})² · (s²ₐ + s²_b) / difference², t with the degrees of freedom of that n.
@@ -20,7 +20,7 @@ def runs_to_tell_apart(difference: float, spread_a: float, spread_b: float) -> i
     return runs_needed(abs(difference), math.hypot(spread_a, spread_b), ALPHA / 2, POWER, 2)
 
 
-def difference_told(spread: float, runs: int) -> float:
+def detectable_difference(spread: float, runs: int) -> float:
     """The inverse: the difference that `runs` per group, each with this spread, show with 80 % power."""
     degrees = 2 * (runs - 1)
     reach = t_quantile(1 - ALPHA / 2, degrees) + t_quantile(POWER, degrees)
