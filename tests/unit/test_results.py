@@ -202,7 +202,8 @@ def test_every_empty_figure_of_every_ended_trial_has_its_reason(tmp_path: Path) 
         assert empty == set(results.reasons[row["trial"]]), row["trial"]
     failed = results.trials.filter(reason="crashed")["trial"][0]
     said = results.reasons[failed]
-    assert {said["steps"], said["phase_act_s"], said["transfer_put_ns"]} == {"the worker left no result"}
+    without_result = ("steps", "phase_act_s", "transfer_put_ns", "cpu_s", "peak_rss_bytes")
+    assert {said[name] for name in without_result} == {"the worker left no result"}
     late = results.trials.filter(pl.col("threshold_reached").not_())["trial"][0]
     assert results.reasons[late]["threshold_s"] == "the threshold was not reached"
 

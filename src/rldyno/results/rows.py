@@ -109,11 +109,11 @@ def _block(record: Any, path: Path) -> Mapping[str, Any]:
 
 
 def _reason_of_block(outcome: Outcome, path: Path) -> str | None:
-    """Why the whole object is not there, as far as the outcome says."""
-    if not path:
-        return None
-    no_result = NO_RESULT if path[0] == "result" and outcome.result is None else None
-    return outcome.reasons.get(path[0]) or no_result
+    """Why the whole object is not there: the outcome's reason for it, or for the worker's result."""
+    said = outcome.reasons.get(path[0]) if path else None
+    if said or outcome.result is not None:
+        return said
+    return outcome.reasons.get("result") or NO_RESULT
 
 
 def shares_text(value: Any) -> Any:
