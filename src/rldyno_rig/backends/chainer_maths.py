@@ -18,7 +18,7 @@ Loss = Tuple[Any, Optional[np.ndarray]]  # the loss, and the priorities where th
 
 
 class Model:
-    """What the functions below need to know of a spec, worked out once, and memory for the gradient."""
+    """What the functions below need to know of a spec, computed once, and memory for the gradient."""
 
     def __init__(self, spec: Spec, dtype: str) -> None:
         network = spec.network

@@ -1,7 +1,7 @@
 """Host memory ↔ GPU memory by the CUDA driver itself, for frameworks whose own copies wait or take long.
 
 A call costs a microsecond or two, where a copy through PyTorch's streams costs fifteen and `jax.device_put`
-a hundred. Nothing here knows a framework: addresses and stream handles are integers.
+a hundred. No framework is used here: addresses and stream handles are integers.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Place:
         self.arrived = driver.event()
         """When the copy into it is done."""
         self.consumed = driver.event()
-        """When what reads it is done; a framework that cannot tell uses `reader` instead."""
+        """When what reads it is done; a framework that cannot signal it uses `reader` instead."""
         self.reader: Any = None
         self.waits = False
         """Whether it is among the driver's `waiting`."""

@@ -5,7 +5,7 @@ What `jax.numpy` compiles inside itself (`where`, `matmul`) stays compiled, as e
 `lax` operations take 1.3 times as long. `jax.disable_jit` is used nowhere: it would be five times
 slower and leaks a megabyte per update.
 
-All parameters live in one flat vector, split into named weights inside the programs: a call then hands over
+All parameters live in one flat vector, split into named weights inside the programs: a call then passes
 four donated buffers instead of four per weight, and clipping, Adam and an all-reduce are each one operation.
 Learners are here, what they compute is in `jax_maths`. Times in comments of both are of one DQN update (MLP
 4-128-128-2, batch 32) on one core.
@@ -101,7 +101,7 @@ class Learner:
 
     def __init__(self, spec: Spec, params: Params, dtype: str) -> None:
         self.device = jax.config.jax_default_device
-        # One object, because JAX keeps every sharding that it is handed or makes of a device.
+        # One object, because JAX keeps every sharding that it is given or makes of a device.
         self.placement = SingleDeviceSharding(self.device)
         self.spec, self.model = spec, Model(spec, dtype)
         self.layout = self.model.layout
@@ -294,7 +294,7 @@ class StagedLearner(JittedLearner):
 
     def _fetch(self, array: Array) -> np.ndarray:
         """A stream of ours waits for the array, on the device, and copies it: 25 µs; np.asarray takes 400."""
-        # `nbytes` is computed anew at each access: 3 µs.
+        # `nbytes` is computed again at each access: 3 µs.
         key = array.shape, array.dtype
         memory = self.results.get(key)
         if memory is None:

@@ -26,7 +26,7 @@ LossOf = Callable[[Weights], Loss]
 
 
 class Model:
-    """What the functions below need to know of a spec, worked out once."""
+    """What the functions below need to know of a spec, computed once."""
 
     def __init__(self, spec: Spec, dtype: str) -> None:
         network = spec.network
@@ -171,7 +171,7 @@ def choose(model: Model, weights: Weights, obs: Array, noise: Optional[Array]) -
     return jnp.stack((action.astype(model.dtype), pick(log_p, taken(model, action)), value))
 
 
-# Each algorithm works out what its loss holds fixed and returns the loss as a function of the weights alone.
+# Each loss first computes what it holds fixed and returns the loss as a function of the weights alone.
 # In eager mode an operation on fixed arrays inside a differentiated function would leak (18 KB per update).
 
 

@@ -21,7 +21,7 @@ Loss = List[Any]  # the loss, and the priorities where the algorithm has them
 
 
 class Model:
-    """What the functions below need to know of a spec, worked out once."""
+    """What the functions below need to know of a spec, computed once."""
 
     def __init__(self, F: Any, spec: Spec, dtype: str) -> None:
         network = spec.network

@@ -146,7 +146,7 @@ def convolve_gradients(
     kernel: int,
     stride: int,
 ) -> np.ndarray:
-    """The gradients of one convolution; ∂loss/∂x, except of the first one, which nobody needs."""
+    """The gradients of one convolution; ∂loss/∂x, except of the first one, where it is not needed."""
     g = g.reshape(y.shape)
     through_activation(model, g, y)
     np.matmul(matrix.T, g, out=model.gradients[name + ".w"].reshape(w.shape))

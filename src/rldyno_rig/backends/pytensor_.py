@@ -1,4 +1,4 @@
-"""PyTensor, the living heir of Theano: symbolic graphs, optimised as a whole, compiled by Numba or as C++."""
+"""PyTensor, the successor of Theano: symbolic graphs, optimised as a whole, compiled by Numba or as C++."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rldyno_rig.spec import Network, Params, Spec, convolution_outputs
 def _flags() -> str:
     """Let the C backend use the OpenBLAS inside SciPy's wheel, whose routines carry a prefix.
 
-    Without it the C backend calls NumPy for every product. Numba asks SciPy by itself.
+    Without it the C backend calls NumPy for every product. Numba finds SciPy's by itself.
     """
     scipy = importlib.util.find_spec("scipy")
     home = Path(scipy.origin).parents[1] / "scipy.libs" if scipy and scipy.origin else Path()

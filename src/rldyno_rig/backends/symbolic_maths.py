@@ -1,6 +1,6 @@
 """What the learners in Theano and PyTensor compute, as symbolic graphs.
 
-The two speak one language with a few words that differ: `Model` lists those words, its subclasses know them.
+The two frameworks differ in a few functions: `Model` lists them, its subclasses implement them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Updates = List[Tuple[Any, Any]]  # (shared variable, its new value)
 
 
 class Model:
-    """What the functions below need to know of a spec, and the words in which the frameworks differ."""
+    """What the functions below need to know of a spec, and what differs between the frameworks."""
 
     T: Any
     """The framework's module of tensors."""

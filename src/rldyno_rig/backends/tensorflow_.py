@@ -219,7 +219,7 @@ def _trace(
 ) -> Callable[..., Sequence[Any]]:
     """The concrete function of `body`, called as the operation it is.
 
-    Calling it as a Python function binds and flattens its signature anew each time: 130 µs against 16. The
+    Calling it as a Python function binds and flattens its signature each time: 130 µs against 16. The
     operation ignores jit_compile of the function it is given, so the compiled one is called from within.
     """
     inner = tf.function(body, jit_compile=True, autograph=False) if mode == "xla" else body

@@ -18,9 +18,9 @@ LossOf = Callable[[Tensors], Loss]
 
 
 class Model:
-    """What the functions below need to know of a spec, worked out once.
+    """What the functions below need to know of a spec, computed once.
 
-    Numbers are kept as tensors: a Python number or list is converted anew by every eager operation.
+    Numbers are kept as tensors: a Python number or list is converted again by every eager operation.
     """
 
     def __init__(self, spec: Spec, dtype: str) -> None:
@@ -132,7 +132,7 @@ def choose(model: Model, weights: Tensors, obs: Any, noise: Any = None) -> Batch
     return action, pick(log_p, action), value
 
 
-# Each loss first works out what it holds fixed, outside of the tape, and returns the loss as a function of
+# Each loss first computes what it holds fixed, outside of the tape, and returns the loss as a function of
 # the weights alone.
 
 

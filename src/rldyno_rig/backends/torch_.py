@@ -347,7 +347,7 @@ class Graph:
 
 
 def place(driver: Driver, memory: HostMemory) -> Place:
-    """GPU memory for what lies in host memory, laid out alike, so that one copy fills it."""
+    """GPU memory with the layout of the host memory, so that one copy fills it."""
     block = torch.empty(memory.size, dtype=torch.uint8, device="cuda")
     views = tuple(
         block[offset : offset + array.nbytes].view(getattr(torch, array.dtype.name)).view(array.shape)

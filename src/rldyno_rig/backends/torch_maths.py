@@ -21,7 +21,7 @@ Loss = Tuple[Tensor, Tuple[Tensor, ...]]  # the loss, and the priorities where t
 
 
 class Model:
-    """What the functions below need to know of a spec, worked out once."""
+    """What the functions below need to know of a spec, computed once."""
 
     def __init__(self, spec: Spec, device: torch.device, dtype: str) -> None:
         network = spec.network
@@ -241,7 +241,7 @@ def gradient(model: Model, weights: Weights, target: Weights, batch: Batch) -> T
 
 
 def traced_gradient(model: Model, flat: Tensor, target: Tensor, batch: Batch) -> Tuple[Tensor, Tensor]:
-    """The same as a function of the flat vectors, which `torch.compile` can trace whole."""
+    """The same as a function of the flat vectors, which `torch.compile` can trace in one piece."""
 
     def loss_of(weights: Weights) -> Loss:
         return model.loss(model, weights, named(model, target), batch)
@@ -265,7 +265,7 @@ def clip(model: Model, gradient: Tensor) -> Tensor:
 
 
 def adam(model: Model, flat: Tensor, m: Tensor, v: Tensor, gradient: Tensor, scalars: Tensor) -> None:
-    """reference.optimiser.adam in place, on scalars that a compiled or captured program can be handed."""
+    """reference.optimiser.adam in place, on scalars that a compiled or captured program can take as input."""
     hyper = model.hyper
     step, root = scalars.unbind()
     m.lerp_(gradient, 1 - hyper.adam_beta1)
