@@ -195,7 +195,7 @@ def test_graphs_of_float32_hold_no_float64_and_compile_nothing_for_proofs_only(c
             assert len(nodes) > 5
             wide = [node for node in nodes for out in node.outputs if out.type.dtype == "float64"]
             assert wide == [], wide
-        assert not {"_forward", "_grads"} & set(vars(learner))
+        assert not {"_forward", "_gradients"} & set(vars(learner))
         """,
     )
 

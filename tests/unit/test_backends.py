@@ -18,6 +18,10 @@ FOLDERS = [Path(rldyno_rig.__file__).parent / name for name in ("usability", "li
 BACKENDS = sorted(path for path in HOME.glob("*_.py") if path.name != "__init__.py")
 BESIDE = sorted((backend, file) for backend in BACKENDS for file in backend_files(backend)[1:])
 """Files that backends import beside themselves: `x_maths.py` knows framework x, others know none."""
+# Where a learner needs methods of its own for these, they have these names and this order.
+PRIVATE = ["_act", "_update", "_forward", "_gradient", "_gradients", "_pack", "_unpack"]
+# The same under other names, as backends once had them.
+DIALECTS = {"_flat", "_fill", "_views", "_canonical", "_native", "_to_device", "_to_host", "_grads", "_learn"}
 CONTRACT = HOME / "contract.py"
 """Types for the reader and the checker: it computes nothing, so it belongs to no backend's hash."""
 METHODS = ["put", "act", "update", "read", "sync_target", "drain", "state", "load", "forward", "grads"]
@@ -100,6 +104,9 @@ def test_the_contract_is_in_order(path: Path) -> None:
     assert [name for name in functions if name in ("facts", "make")] == ["facts", "make"]
     methods = [node.name for node in learner(path).body if isinstance(node, ast.FunctionDef)]
     assert [name for name in methods if name in METHODS] == METHODS
+    private = [name for name in methods if name in PRIVATE]
+    assert private == [name for name in PRIVATE if name in private]
+    assert not DIALECTS & {*methods, *functions}
 
 
 @pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)

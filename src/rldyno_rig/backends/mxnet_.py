@@ -70,7 +70,7 @@ class Learner:
         network = spec.network
         acting = 1 + (network.noisy or network.samples)
         self._forward = build(run_forward, 1 + network.noisy + len(self._network_inputs))
-        self._choose = build(run_choose, acting + len(self._network_inputs))
+        self._act = build(run_choose, acting + len(self._network_inputs))
         self._loss = build(run_loss, self.model.batch_size + len(self._loss_inputs))
         self._clip = build(run_clip, 2)
         self._step = build(OPTIMISERS[spec.optimiser], len(self._step_inputs))
@@ -87,7 +87,7 @@ class Learner:
 
     def act(self, obs: Any, noise: Any = None) -> Tuple[np.ndarray, ...]:
         placed = (obs,) if noise is None else (obs, noise)
-        action, *rest = self._choose(*placed, *self._network_inputs)
+        action, *rest = self._act(*placed, *self._network_inputs)
         return (action.asnumpy().astype(INDEX_DTYPE), *[output.asnumpy() for output in rest])
 
     def update(self, batch: List[Any], lr: float) -> List[Any]:

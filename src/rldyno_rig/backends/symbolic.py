@@ -67,7 +67,7 @@ class Learner:
         return dict(zip((name for name, _, _ in self.spec.network.heads), outputs))
 
     def grads(self, batch: contract.Host) -> Tuple[float, Params, Params]:
-        loss, raw, clipped = self._grads(*batch)
+        loss, raw, clipped = self._gradients(*batch)
         return float(loss), self.layout.unpack(raw), self.layout.unpack(clipped)
 
     # Each function compiles when it is first used: proofs need all of them, training only two.
@@ -94,7 +94,7 @@ class Learner:
         return self._function(inputs, list(outputs.values()))
 
     @cached_property
-    def _grads(self) -> Any:
+    def _gradients(self) -> Any:
         inputs = self._batch_inputs()
         report, raw = gradient(self.model, self.weights, self.target_weights, tuple(inputs))
         return self._function(inputs, [report[0], raw, clip(self.model, raw)])
