@@ -39,7 +39,7 @@ def test_a_contestant_is_proven(contestant: str, interpreters: dict[str, Interpr
 def proven(
     interpreters: dict[str, Interpreter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Subject, Interpreter]:
-    """A fresh proof of one subject, filed where no other test looks."""
+    """A fresh proof of one subject, kept where no other test finds it."""
     subject = Subject.of("numpy:eager", "dqn", "mlp", "cpu")
     monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path))
     assert store.find(subject, interpreters["numpy"]) is None

@@ -1,4 +1,4 @@
-"""Proof jobs against a rig that is not there to prove anything: what is filed, and what is told."""
+"""Proof jobs against a rig that is not there to prove anything: what is kept, and what is reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROOF = {"algorithm": "dqn", "network": "mlp", "passed": True, "error": None, "r
 
 @pytest.fixture
 def interpreters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Interpreter]:
-    """An "interpreter" that writes the proofs it is told to, prints a last word and dies."""
+    """An "interpreter" that writes the given proofs, prints a last line and dies."""
     monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path / "cache"))
     script = tmp_path / "python"
     return {"numpy": Interpreter("numpy", script, "given", "3.11.7", {"numpy": "2.0"}, None)}
@@ -48,7 +48,7 @@ def test_a_process_that_dies_midway_files_only_what_it_proved(interpreters: dict
 
 def test_a_process_that_proves_nothing_is_a_problem(interpreters: dict[str, Interpreter]) -> None:
     dies_after(interpreters, None)
-    with pytest.raises(Problem, match="before the first proof") as caught:
+    with pytest.raises(Problem, match="proving numpy:eager failed: out of luck") as caught:
         prove.prove(WANTED, interpreters, lambda _: None)
     assert "out of luck" in str(caught.value.detail)
 
@@ -61,20 +61,20 @@ def test_a_process_that_proves_nothing_does_not_keep_others_from_it(
     broken.write_text(f"#!{sys.executable}\nprint('Illegal instruction')\n")
     broken.chmod(0o755)
     interpreters["torch"] = Interpreter("torch", broken, "given", "3.11.7", {"torch": "2.0"}, None)
-    asked = [WANTED[0], Subject.of("torch:eager", "dqn", "mlp", "cpu")]
-    proven, failed = prove.prove(asked, interpreters, lambda _: None)
+    wanted = [WANTED[0], Subject.of("torch:eager", "dqn", "mlp", "cpu")]
+    proven, failed = prove.prove(wanted, interpreters, lambda _: None)
     assert proven.proven
     assert not failed.proven
     assert "Illegal instruction" in failed.sentence()
-    assert store.find(asked[1], interpreters["torch"]) is None
+    assert store.find(wanted[1], interpreters["torch"]) is None
 
 
 def test_a_failed_proof_is_filed_and_says_where(interpreters: dict[str, Interpreter]) -> None:
     rung = {"rung": "loss", "dtype": "float64", "error": 0.5, "tolerance": 1e-10, "passed": False}
     dies_after(interpreters, [{**PROOF, "passed": False, "rungs": [rung]}])
-    told: list[str] = []
-    prove.prove(WANTED[:1], interpreters, lambda made: told.append(made.sentence()))
-    assert told == [
+    lines: list[str] = []
+    prove.prove(WANTED[:1], interpreters, lambda made: lines.append(made.sentence()))
+    assert lines == [
         "numpy:eager dqn mlp: NOT PROVEN, loss is off by 5.0e-01 in float64 (1 of 1 rungs failed)"
     ]
     again: list[str] = []

@@ -1,4 +1,4 @@
-"""What a machine can tell apart, against simulation and against the number of runs the other way round."""
+"""Which differences a machine can show: against simulation, and against the number of runs needed."""
 
 from __future__ import annotations
 

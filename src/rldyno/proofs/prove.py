@@ -178,8 +178,7 @@ class _ProofJob:
         report = records.read_json(found) if found.exists() else None
         self._home.cleanup()
         if report is None:
-            what = f"proving {self.wanted[0].contestant} before the first proof"
-            self.broken = failed(what, code, log, TIME_LIMIT_S)
+            self.broken = failed(f"proving {self.wanted[0].contestant}", code, log, TIME_LIMIT_S)
             hashes = store.code_hashes(self.wanted[0].framework)
             report = {"python": self.interpreter.python, **hashes, "proofs": []}
         proofs = {(proof["algorithm"], proof["network"]): proof for proof in report.pop("proofs")}
