@@ -74,12 +74,12 @@ def add_seeds(
     A check depends on the records alone, and is written before the trials that it adds run: a run that was
     killed continues with the same decisions.
     """
-    from rldyno.answers import adaptive
-    from rldyno.results.load import load_results
-
     rule = manifest.adaptive
     if rule is None or not directory.has_outcomes():
         return manifest
+    from rldyno.answers import adaptive
+    from rldyno.results.load import load_results
+
     while True:
         so_far = current_plan(plan, manifest)
         group_checks = adaptive.interim_checks(load_results(directory.root), rule)
