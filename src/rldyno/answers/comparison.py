@@ -18,6 +18,7 @@ from rldyno.columns import Column
 from rldyno.proofs.certificate import ABSENT, FAILED, STALE, VALID
 from rldyno.records.manifest import AdaptiveSeeds
 from rldyno.records.status import DONE
+from rldyno.records.status import FAILED as TRIAL_FAILED
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import (
     Estimate,
@@ -99,7 +100,7 @@ def contestant_row(trials: Sequence[Json], done: Runs, samples: Mapping[str, Sam
     failures = [
         trial
         for trial in trials
-        if trial["status"] == "failed" and trial["reason"] not in ("interrupted", "absent")
+        if trial["status"] == TRIAL_FAILED and trial["reason"] not in ("interrupted", "absent")
     ]
     absences = [trial for trial in trials if trial["reason"] == "absent"]
     worst = max(

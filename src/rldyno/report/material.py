@@ -13,6 +13,7 @@ import polars as pl
 from rldyno.answers.analysis import Analysis
 from rldyno.answers.groups import Group
 from rldyno.nets.record import NetsRecord, read_record
+from rldyno.records.status import DONE
 from rldyno.report.charts import band_chart
 from rldyno.report.section import Chart, Panel, Section, slug
 from rldyno.report.series import Curve, GroupSeries, read_group
@@ -47,7 +48,7 @@ class GroupPlace:
 
         Measures are expressions of the trials table joined with the run values of all sections.
         """
-        done = self.group.trials.filter(pl.col("status") == "done")
+        done = self.group.trials.filter(pl.col("status") == DONE)
         quartiles = [
             value.quantile(share, "linear").alias(f"{name} {where}")
             for name, value in measures.items()
@@ -69,7 +70,7 @@ class Material:
     @cached_property
     def styles(self) -> tuple[Style, ...]:
         """How each contestant with a finished trial is drawn."""
-        return styles_of(self.results.trials.filter(pl.col("status") == "done")["contestant"].to_list())
+        return styles_of(self.results.trials.filter(pl.col("status") == DONE)["contestant"].to_list())
 
     @cached_property
     def places(self) -> tuple[GroupPlace, ...]:

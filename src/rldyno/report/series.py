@@ -14,6 +14,7 @@ from rldyno.probe import metrics
 from rldyno.records import csv_files
 from rldyno.records.csv_files import read_csvs
 from rldyno.records.directory import ResultsDirectory
+from rldyno.records.status import DONE
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Floats
 from rldyno_rig import schema
@@ -140,7 +141,7 @@ def read_group(
 ) -> GroupSeries:
     """Read the files of the group's finished trials; `points` is the most that a curve keeps."""
     damaged: list[str] = []
-    done = group.trials.filter(pl.col("status") == "done")
+    done = group.trials.filter(pl.col("status") == DONE)
     runs = read_runs(results, done, (*curves, *values), group.stop_episodes or SMOOTHING_EPISODES, damaged)
     by_contestant: dict[str, list[Run]] = {row.contestant: [] for row in group.rows}
     for contestant, run in zip(done["contestant"], runs, strict=True):

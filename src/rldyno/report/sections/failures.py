@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from rldyno.records.status import FAILED
 from rldyno.report.material import Material
 from rldyno.report.section import Section
 from rldyno.results.load import Results
@@ -14,7 +15,7 @@ from rldyno.results.load import Results
 def failures(results: Results) -> list[dict[str, Any]]:
     """Failed trials but for absences and interruptions; those with the same message are one entry."""
     failed = results.trials.filter(
-        pl.col("status") == "failed", ~pl.col("reason").is_in(["absent", "interrupted"])
+        pl.col("status") == FAILED, ~pl.col("reason").is_in(["absent", "interrupted"])
     )
     merged = failed.group_by("contestant", "reason", "message", maintain_order=True).agg(
         pl.col("trial"), pl.col("log_tail").drop_nulls().first()

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from rldyno.records.status import DONE
 from rldyno.report.charts import data
 from rldyno.report.libraries import alt
 from rldyno.report.material import Material
@@ -32,7 +33,7 @@ def charts(material: Material) -> list[Panel]:
 
 def noise_rows(results: Results) -> list[dict[str, Any]]:
     """Trials in the order they ran."""
-    done = results.trials.filter(pl.col("status") == "done", pl.col("noise_score").is_not_null())
+    done = results.trials.filter(pl.col("status") == DONE, pl.col("noise_score").is_not_null())
     ordered = done.sort("started_at", maintain_order=True).with_row_index("x", offset=1)
     kept = ordered.sort("noise_score", descending=True).head(NOISE_POINTS).sort("x")
     return [
@@ -76,7 +77,7 @@ def context(material: Material) -> dict[str, Any]:
 
 def noise(results: Results) -> dict[str, float]:
     """Median and worst of what disturbed the trials and what measuring them cost."""
-    done = results.trials.filter(pl.col("status") == "done")
+    done = results.trials.filter(pl.col("status") == DONE)
     found = {
         "median noise score": done["noise_score"].median(),
         "worst noise score": done["noise_score"].max(),

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from rldyno.answers.groups import Group
+from rldyno.records.status import DONE
 from rldyno.report.charts import draw_stacked
 from rldyno.report.material import GroupPlace, Material
 from rldyno.report.section import Chart, Section, significant
@@ -85,7 +86,7 @@ def matters(curve: str, found: Mapping[str, Sequence[Band]]) -> bool:
 
 def part_rows(group: Group, columns: Mapping[str, str]) -> list[dict[str, Any]]:
     """Mean seconds of each part, from its column, and its share of all of them."""
-    done = group.trials.filter(pl.col("status") == "done")
+    done = group.trials.filter(pl.col("status") == DONE)
     means = done.group_by("contestant").agg(pl.col(list(columns.values())).mean())
     by_contestant = {row["contestant"]: row for row in means.iter_rows(named=True)}
     rows = []

@@ -15,6 +15,7 @@ import polars as pl
 
 from rldyno.answers.groups import Group, Row
 from rldyno.probe.summary import OVERSUBSCRIBED_SHARE
+from rldyno.records.status import DONE
 from rldyno.report.material import Material
 from rldyno.report.section import Section
 from rldyno.results.load import Results
@@ -152,7 +153,7 @@ def selective_subset(results: Results, groups: Sequence[Group]) -> Pitfall:
     missing = {
         f"{row['len']} {row['reason'] or 'not run'}"
         for row in counts.iter_rows(named=True)
-        if row["status"] != "done"
+        if row["status"] != DONE
     }
     uneven = {group.label for group in groups if len({row.done for row in group.rows if row.done}) > 1}
     if missing or results.unreadable:
@@ -233,7 +234,7 @@ def hidden_budget_cuts(_: Results, groups: Sequence[Group]) -> Pitfall:
 
 def wall_hits(group: Group) -> dict[str, int]:
     short = ~pl.col("threshold_reached").fill_null(value=False)
-    stopped = group.trials.filter(pl.col("status") == "done", pl.col("reason") == "wall", short)
+    stopped = group.trials.filter(pl.col("status") == DONE, pl.col("reason") == "wall", short)
     return dict(stopped.group_by("contestant").len().iter_rows())
 
 
@@ -301,7 +302,7 @@ def oversubscribed(results: Results, _: Sequence[Group]) -> Pitfall:
 
 
 def finished(results: Results) -> pl.DataFrame:
-    return results.trials.filter(pl.col("status") == "done")
+    return results.trials.filter(pl.col("status") == DONE)
 
 
 def ran(groups: Sequence[Group]) -> list[tuple[Group, Row]]:

@@ -13,6 +13,7 @@ import polars as pl
 from rldyno.answers.groups import Group
 from rldyno.answers.runs import Runs
 from rldyno.probe import metrics
+from rldyno.records.status import DONE
 from rldyno.report.charts import draw_side_by_side
 from rldyno.report.material import GroupPlace, Material
 from rldyno.report.section import Chart, Panel, Section, slug, spread
@@ -230,7 +231,7 @@ def tables(material: Material) -> list[Table]:
 
 def recorded(results: Results) -> set[str]:
     """Columns of which some finished trial has a value."""
-    done = results.trials.filter(pl.col("status") == "done")
+    done = results.trials.filter(pl.col("status") == DONE)
     return {values.name for values in done if values.null_count() < len(done)}
 
 
