@@ -16,9 +16,9 @@ from rldyno import __version__
 from rldyno.answers.analysis import Analysis
 from rldyno.errors import Problem
 from rldyno.report import sections
-from rldyno.report.libraries import jinja2, vl_convert
+from rldyno.report.libraries import alt, jinja2, vl_convert
 from rldyno.report.material import OPEN_GROUPS, Material
-from rldyno.report.section import Panel, Section
+from rldyno.report.section import Chart, Panel, Section
 from rldyno.report.theme import PART_COLOURS, html_theme
 from rldyno.text.tables import Table, holds_numbers
 
@@ -106,15 +106,18 @@ def legend_range(views: Sequence[SectionView]) -> tuple[int, int]:
 def chart_data(material: Material, views: Sequence[SectionView]) -> dict[str, Any]:
     """Drawing instructions by the id of the chart; data by the id of the panel, then by that of the chart."""
     theme = html_theme(material.styles)
-    drawn: dict[str, Any] = {}
+    first: dict[str, Chart] = {}
     held: dict[str, dict[str, Any]] = {}
     for view in views:
         for panel in view.panels:
             for chart in panel.charts:
-                if chart.id not in drawn:
-                    # Tests check that it is valid; here it would take longer than reading a thousand trials.
-                    drawn[chart.id] = chart.draw(theme, chart.title).to_dict(validate=False)
+                first.setdefault(chart.id, chart)
                 held.setdefault(panel.id, {})[chart.id] = chart.packed
+    # Tests check that charts are valid; here it would take longer than reading a thousand trials.
+    with alt.utils.schemapi.debug_mode(False):
+        drawn = {
+            name: chart.draw(theme, chart.title).to_dict(validate=False) for name, chart in first.items()
+        }
     return {"charts": drawn, "panels": held}
 
 
