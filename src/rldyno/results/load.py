@@ -112,8 +112,9 @@ def load_results(directory: Path) -> Results:
     certificates = read_certificates(paths.certificates, files.read)
     table = _Table(certificates, MachineLimits(manifest.limits), best_calibrations(directory))
     planned = manifest.trials
+    trials = paths.trials
     for trial in planned:
-        home = paths.trial(trial)
+        home = trials / trial
         requested = files.read_trial(home / schema.TRIAL_FILE)
         if requested is not None:
             facts = files.read(home / schema.FACTS_FILE)
@@ -219,7 +220,10 @@ class _Table:
 
 def with_noise_rescored(outcome: Outcome, best: BestCalibrations) -> Outcome:
     """With the noise score that follows from all trials of the directory, not only from those before it."""
-    return outcome if outcome.noise is None else replace(outcome, noise=rescored(outcome.noise, best))
+    noise = outcome.noise
+    if noise is None or noise.host not in best:
+        return outcome
+    return replace(outcome, noise=rescored(noise, best))
 
 
 def trials_frame(rows: list[Row], hypers: Sequence[Mapping[str, Any]]) -> pl.DataFrame:

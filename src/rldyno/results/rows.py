@@ -69,12 +69,12 @@ class RowReader:
         record = {**outcome.sections, **vars(outcome)}
         for path, columns in self._measured.items():
             block = _block(record, path)
-            reasons = block.get("reasons") or {}
-            whole = _reason_of_block(outcome, path)
             for name, field in columns:
-                row[name] = value = block.get(field)
-                if value is None and (reason := reasons.get(field) or whole):
-                    said[name] = reason
+                row[name] = block.get(field)
+            empty = [pair for pair in columns if row[pair[0]] is None]
+            if empty:
+                reasons, whole = block.get("reasons") or {}, _reason_of_block(outcome, path)
+                said |= {name: why for name, field in empty if (why := reasons.get(field) or whole)}
         for name in self._texts:
             row[name] = shares_text(row[name])
         for name, convert in self._converted:
