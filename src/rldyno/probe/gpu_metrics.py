@@ -28,7 +28,7 @@ _NO_READING = "training was too short for a reading that describes it alone"
 _NEEDS_GPU = "needs a GPU"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GpuReadings:
     """What was read of one GPU, or of all GPUs of a trial together. Implements `Readings`."""
 
@@ -58,7 +58,7 @@ def _same(answer: Any) -> Value:
     return value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GpuMetric(Metric[GpuReadings]):
     """A metric that one NVML call answers for each GPU."""
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rldyno.probe.energy_metrics import CPU_ENERGY, ENERGY, GPU_ENERGY
-from rldyno.probe.gpus import GpuReader, open_gpus
 from rldyno.probe.metric import Value
 from rldyno.probe.rapl import STANDS_STILL, RaplReader
 from rldyno.probe.track import Meter
+
+if TYPE_CHECKING:
+    from rldyno.probe.gpus import GpuReader
 
 NO_GPU_USED = "the trial runs on the CPU"
 
@@ -95,5 +97,7 @@ def open_hardware(device: str, workers: int, variables: Mapping[str, str]) -> Ha
     """For a trial on this device; `variables` are its worker's. A trial on the CPU never opens a GPU."""
     if device == "cpu":
         return Hardware(RaplReader(), None, NO_GPU_USED)
+    from rldyno.probe.gpus import open_gpus
+
     gpu, reason = open_gpus(variables, max(1, workers))
     return Hardware(RaplReader(), gpu, reason)

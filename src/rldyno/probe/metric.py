@@ -54,8 +54,10 @@ class Readings(Protocol):
 
 R = TypeVar("R", bound=Readings)
 
+# eq=False, here and in the metrics: a trial process starts faster without methods that nobody calls.
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Figure(Generic[R]):
     """One value of outcome.json. `column.source` is its section (cpu, machine, …) and its key."""
 
@@ -70,7 +72,7 @@ class Figure(Generic[R]):
         return (round(value) if self.column.kind is int and value is not None else value), reason
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Metric(Generic[R]):
     """A column of samples.csv, and the figures made from it."""
 

@@ -36,7 +36,7 @@ class Idle(NamedTuple):
     memory_percent: float
 
 
-@dataclass
+@dataclass(eq=False)
 class TrialReadings:
     """What the probe, the kernel and the counters saw of a worker. Implements `Readings`."""
 
