@@ -1,4 +1,4 @@
-"""Adaptive seeds by the command line: two contestants that cannot be told apart."""
+"""Adaptive seeds by the command line: two contestants that do not differ clearly."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def test_seeds_are_added_to_what_is_open(lab: Lab) -> None:
     assert done.returncode == 0, done.stderr + done.stdout
     assert "interim check: 0 of 1 comparisons decided, 1 open" in done.stdout
     assert "adding 2 trials, seed 2" in done.stdout
-    assert "no more seeds: the most seeds that the study allows are spent" in done.stdout
+    assert "no more seeds: the maximum number of seeds of the study has run" in done.stdout
     assert len(lab.trials()) == 6
     shown = rldyno("status", lab.out).stdout
     assert "6 trials: 6 done" in shown
-    assert "adaptive seeds, 2 to 3: 2 looks, 0 comparisons decided, 1 open; stopped" in shown
+    assert "adaptive seeds, 2 to 3: 2 interim checks, 0 comparisons decided, 1 open; stopped" in shown
     manifest = json.loads((lab.out / "manifest.json").read_text())
     assert [look["added"] for look in manifest["adaptive"]["looks"]] == [2, 0]
     again = lab.run(SPEEDS, "--toolchain", f"torch={lab.interpreter}")
