@@ -12,7 +12,7 @@ from rldyno.answers import changes
 from rldyno.answers.analysis import Analysis
 from rldyno.answers.changes import BETTER, UNCHANGED, UNDECIDED, WORSE, Change, Changes, verdict
 from rldyno.answers.changes_text import markdown, seeds_words
-from rldyno.answers.groups import THROUGHPUT, Figure
+from rldyno.answers.groups import THROUGHPUT, MetricValue
 from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.stats.bootstrap import Estimate
@@ -60,16 +60,16 @@ def test_a_verdict_needs_the_whole_interval(
     interval: tuple[float | None, float | None], expected: str
 ) -> None:
     low, high = interval
-    some = Figure(Estimate(1.0, 1.0, 1.0, 5))
+    some = MetricValue(Estimate(1.0, 1.0, 1.0, 5))
     assert verdict(Estimate(1.0, low, high, 5), some, some, threshold=0.05) == expected
 
 
 def test_never_reached_is_worse_only_when_even_the_lower_bound_is_never() -> None:
     inf = float("inf")
     reached, maybe, never = (
-        Figure(Estimate(3.0, 2.0, 4.0, 5)),
-        Figure(Estimate(inf, 3.0, inf, 5)),
-        Figure(Estimate(inf, inf, inf, 5)),
+        MetricValue(Estimate(3.0, 2.0, 4.0, 5)),
+        MetricValue(Estimate(inf, 3.0, inf, 5)),
+        MetricValue(Estimate(inf, inf, inf, 5)),
     )
     assert verdict(None, reached, never, 0.05) == WORSE
     assert verdict(None, never, reached, 0.05) == BETTER

@@ -123,4 +123,4 @@ def test_means_over_intervals():
     ],
 )
 def test_what_writing_cost_is_said(written: tuple[int, int, float], said: str):
-    assert tensorboard.Written(*written).sentence == said
+    assert tensorboard.EventFiles(*written).sentence == said

@@ -17,8 +17,8 @@ from rldyno.answers.groups import (
     MAIN_METRICS,
     THRESHOLD,
     THROUGHPUT,
-    Figure,
     Group,
+    MetricValue,
     Row,
     axis_words,
     run_values,
@@ -182,7 +182,7 @@ def with_metric(results: Results, group: Group, metric: Column, rng: np.random.G
     runs = group.runs
     samples = {name: metric_samples(done, [metric], rng).get(metric.name) for name, done in runs.items()}
     rows = [
-        replace(row, figures=row.figures | {metric.name: Figure(estimate_of(found))})
+        replace(row, figures=row.figures | {metric.name: MetricValue(estimate_of(found))})
         if (found := samples[row.contestant]) is not None
         else row
         for row in group.rows

@@ -12,7 +12,7 @@ import polars as pl
 
 from rldyno.answers.analysis import Analysis
 from rldyno.answers.comparison import SEED, against, estimate
-from rldyno.answers.groups import MAIN_METRICS, Figure, axis_words
+from rldyno.answers.groups import MAIN_METRICS, MetricValue, axis_words
 from rldyno.answers.runs import Runs
 from rldyno.columns import Column
 from rldyno.errors import Problem
@@ -234,7 +234,7 @@ def judge(
     )
 
 
-def verdict(ratio: Estimate | None, before: Figure, after: Figure, threshold: float) -> str:
+def verdict(ratio: Estimate | None, before: MetricValue, after: MetricValue, threshold: float) -> str:
     if ratio is None:
         # Half of the runs of one never got there. Sure only where even its lower bound is "never".
         lost = math.isfinite(before.estimate.point) and math.isinf(after.estimate.low or 0)

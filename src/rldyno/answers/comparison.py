@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rldyno.answers.groups import MAIN_METRICS, THRESHOLD, Figure, Group, Row, run_values, setting_label
+from rldyno.answers.groups import MAIN_METRICS, THRESHOLD, Group, MetricValue, Row, run_values, setting_label
 from rldyno.answers.learning import group_parity
 from rldyno.answers.pairs import EQUAL, Scale, chances, compare_pairs, seeded, seeds_missing
 from rldyno.answers.runs import Runs, by_contestant
@@ -139,14 +139,14 @@ def metric_samples(done: Runs, metrics: Iterable[Column], rng: np.random.Generat
     return samples
 
 
-def figure_of(done: Runs, found: Sample, metric_name: str) -> Figure:
-    figure = Figure(estimate_of(found))
+def figure_of(done: Runs, found: Sample, metric_name: str) -> MetricValue:
+    figure = MetricValue(estimate_of(found))
     if metric_name != THRESHOLD.name:
         return figure
     return replace(figure, note=missed_words(reached(done), found.n))
 
 
-def estimate(done: Runs, metric: Column, rng: np.random.Generator) -> Figure | None:
+def estimate(done: Runs, metric: Column, rng: np.random.Generator) -> MetricValue | None:
     """One metric of a contestant's finished runs; None when no run has it."""
     found = metric_samples(done, [metric], rng).get(metric.name)
     return figure_of(done, found, metric.name) if found is not None else None
@@ -198,8 +198,8 @@ def with_ratios(
 
 
 def tested_once(
-    figures: Mapping[str, Figure], best: str, runs: Mapping[str, Runs], metric: Column
-) -> dict[str, Figure]:
+    figures: Mapping[str, MetricValue], best: str, runs: Mapping[str, Runs], metric: Column
+) -> dict[str, MetricValue]:
     """For a number of seeds that was fixed beforehand."""
     values = {name: run_values(runs[name], metric) for name in figures}
     chance = chances(values)
@@ -213,13 +213,13 @@ def tested_once(
 
 
 def tested_at_any_time(
-    figures: Mapping[str, Figure],
+    figures: Mapping[str, MetricValue],
     best: str,
     runs: Mapping[str, Runs],
     metric: Column,
     rule: AdaptiveSeeds,
     family: int,
-) -> dict[str, Figure]:
+) -> dict[str, MetricValue]:
     """Where seeds were added as long as comparisons were open: chance and interval hold at any number."""
     scale = scale_of(metric, rule.within)
     column = None if scale.censorable else metric.name
@@ -243,7 +243,7 @@ def tested_at_any_time(
     return tested
 
 
-def clearly_different(figure: Figure) -> bool:
+def clearly_different(figure: MetricValue) -> bool:
     """From the best: chance, corrected, is at most 5 %, and the interval of the ratio excludes 1.
 
     Without a ratio (it never got there) chance alone decides.

@@ -26,7 +26,7 @@ MAIN_METRICS = (THRESHOLD, THROUGHPUT, CPU, MEMORY, STARTUP)
 
 
 @dataclass(frozen=True)
-class Figure:
+class MetricValue:
     """A metric of a contestant. `ratio` says how many times worse than the best it is; the best has 1."""
 
     estimate: Estimate
@@ -56,7 +56,7 @@ class Row:
     """Why the framework could not run at all."""
     failure: str | None
     """Message of the first failed trial."""
-    figures: dict[str, Figure]
+    figures: dict[str, MetricValue]
     parity: LearningParity | None = None
     """How it learns compared with the others; None where nothing certified has run."""
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rldyno.answers.analysis import Analysis
-from rldyno.answers.groups import Figure, Group, Row
+from rldyno.answers.groups import Group, MetricValue, Row
 from rldyno.answers.wording import headline, sentence
 from rldyno.columns import Column
 from rldyno.proofs.certificate import ABSENT, FAILED, STALE
@@ -108,7 +108,7 @@ def cell(row: Row, metric: Column, roomy: bool) -> Text:
     return Text("\n").join([first, *small_print(figure, metric, roomy)])
 
 
-def small_print(figure: Figure, metric: Column, roomy: bool) -> list[Text]:
+def small_print(figure: MetricValue, metric: Column, roomy: bool) -> list[Text]:
     ends = bounds(figure.estimate, metric.scale)
     interval = ends and ("–" if roomy else "– ").join(ends)
     return [Text(line, "dim") for line in (interval, figure.note) if line]

@@ -10,7 +10,7 @@ from rldyno.api.answer import html_table
 from rldyno.text.numbers import factor, interval, number
 
 if TYPE_CHECKING:
-    from rldyno.answers.groups import Figure, Group
+    from rldyno.answers.groups import Group, MetricValue
     from rldyno.columns import Column
 
 # Comparisons that a notebook shows of a large study.
@@ -37,7 +37,7 @@ def _rows(group: Group) -> Iterator[list[str]]:
         yield [row.contestant, *figures, f"not ranked: {row.unranked}" if row.unranked else ""]
 
 
-def figure_text(figure: Figure | None, metric: Column) -> str:
+def figure_text(figure: MetricValue | None, metric: Column) -> str:
     """`5.9 [5.0, 7.5] 3.2×`."""
     if figure is None:
         return "–"

@@ -44,7 +44,7 @@ class Point(NamedTuple):
     """Tag → value."""
 
 
-class Written(NamedTuple):
+class EventFiles(NamedTuple):
     trials: int
     kept: int
     """Whose event files were there already."""
@@ -58,7 +58,7 @@ class Written(NamedTuple):
         return f"{self.trials} {noun} written{each}{kept}"
 
 
-def write_all(root: Path, print_line: Callable[[str], None] = lambda line: None) -> Written:
+def write_all(root: Path, print_line: Callable[[str], None] = lambda line: None) -> EventFiles:
     """The event files of every trial that has ended and has none yet."""
     results = ResultsDirectory(root)
     started = time.perf_counter()
@@ -74,7 +74,7 @@ def write_all(root: Path, print_line: Callable[[str], None] = lambda line: None)
             continue
         trials += made is True
         kept += made is False
-    return Written(trials, kept, time.perf_counter() - started)
+    return EventFiles(trials, kept, time.perf_counter() - started)
 
 
 def write_trial(home: Path, folder: Path) -> bool | None:
