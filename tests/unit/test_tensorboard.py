@@ -124,3 +124,11 @@ def test_means_over_intervals():
 )
 def test_what_writing_cost_is_said(written: tuple[int, int, float], said: str):
     assert tensorboard.EventFiles(*written).sentence == said
+
+
+def test_what_the_lab_knew_before_a_trial_does_not_name_its_cell(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", Shape(contestants=[NUMPY], algorithms=["dqn"], seeds=1))
+    requested = json.loads(next(root.glob("trials/*/trial.json")).read_text())
+    later = requested | {"conditions": {"best_calibration_ns": {"host": 5}}, "backend": "numpy_"}
+    assert tensorboard.cell_name(later) == tensorboard.cell_name(requested)
+    assert tensorboard.cell_name(requested | {"cores": 7}) != tensorboard.cell_name(requested)

@@ -32,7 +32,10 @@ Floats = NDArray[np.float64]
 
 FOLDER = "tensorboard"
 # What makes two trials of one cell differ, or does not shape the computation.
-NOT_CELL = ("schema", "trial", "seed", "block", "interpreter", "variables", "isolated", "sample_hz")
+NOT_CELL = (
+    *("schema", "trial", "seed", "block", "backend", "interpreter"),
+    *("variables", "isolated", "sample_hz", "conditions"),
+)
 MEANS = ("rss_bytes", "uss_bytes", "machine_cpu_percent", "machine_memory_percent")
 """Columns of the samples shown as means over a progress row, beside all the GPU's."""
 
@@ -98,7 +101,7 @@ def write_trial(home: Path, folder: Path) -> bool | None:
 
 
 def cell_name(requested: Json) -> str:
-    """`numpy-eager.dqn.CartPole-v1.cpu.1c2f…`: its hash tells hyper-parameters and cores apart."""
+    """`numpy-eager.dqn.CartPole-v1.cpu.1c2f…`: its hash differs with hyper-parameters and cores."""
     content = {name: value for name, value in requested.items() if name not in NOT_CELL}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
     slug, _, _ = str(requested["trial"]).rpartition(".s")
