@@ -123,7 +123,7 @@ class Material:
     ) -> tuple[Panel, ...]:
         """A panel per comparison, with those charts that have data.
 
-        A comparison without any says so, or with `only_recorded` is left out.
+        A comparison without any has a note, or with `only_recorded` no panel.
         """
         found = []
         for place in self.places:

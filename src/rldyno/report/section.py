@@ -82,7 +82,7 @@ class Panel:
     """Charts that stand together: of a comparison, a task, an axis of the study, the whole run."""
 
     id: str
-    """Sections may share a panel: its charts are then told apart by their own ids."""
+    """Sections may share a panel: the ids of its charts differ."""
     label: str
     charts: tuple[Chart, ...]
     note: str = ""

@@ -104,8 +104,8 @@ def export_table(records: Records) -> Table:
     rows = [
         row for name, record in records.items() if record.part("export") for row in export_rows(name, record)
     ]
-    columns = ("Framework", "Path", "Works", "Largest difference", "CNN, kB", "Needs besides")
-    return Table("usability-export", "Ways out, taken with both networks", columns, tuple(rows))
+    columns = ("Framework", "Path", "Works", "Largest difference", "CNN, kB", "Also needs")
+    return Table("usability-export", "Ways to export, tried with both networks", columns, tuple(rows))
 
 
 def export_rows(name: str, record: UsabilityRecord) -> Iterator[tuple[str, ...]]:
@@ -170,12 +170,12 @@ def messages_table(records: Records) -> Table:
         if kind in MISTAKES and found["message"]
     ]
     columns = ("Framework", "Mistake", "Message")
-    return Table("usability-messages", "What the messages say, word for word", columns, tuple(rows))
+    return Table("usability-messages", "The messages, word for word", columns, tuple(rows))
 
 
 def notes_table(records: Records) -> Table:
     rows = tuple((framework, text) for framework, text in notes(records))
-    return Table("usability-notes", "What to know about these figures", ("Framework", "Note"), rows)
+    return Table("usability-notes", "Notes on these numbers", ("Framework", "Note"), rows)
 
 
 def notes(records: Records) -> Iterator[tuple[str, str]]:

@@ -204,7 +204,7 @@ MEMORY = (
 
 
 def other_uses() -> tuple[Use, ...]:
-    """What the probe measures beside these: a new metric is shown without a word here."""
+    """Everything else that the probe measures: a new metric appears here without an edit."""
     shown = {item.source for item in (*CPU, *GPU, *ENERGY, *MEMORY)}
     return tuple(
         use(item.name)
