@@ -35,7 +35,7 @@ Table = Literal["trials", "episodes", "progress", "samples"]
 class StudyResults:
     """What a study found. `rldyno.load` and `rldyno.run` make it.
 
-    Files are read when they are first needed, and once. A run that goes on needs a new `rldyno.load`.
+    Files are read once, when they are first needed. After more trials have ended, load the results again.
     """
 
     def __init__(self, analysis: Analysis) -> None:
