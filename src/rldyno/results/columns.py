@@ -1,7 +1,7 @@
 """The registry of columns: every figure of the result table, described once.
 
 The table, answers, claims, advice, charts and the export's README select from it by name. A new figure is one
-`Column` in `trial_columns.py`, or in `rldyno.probe.metrics` if the probe samples it.
+`Column` in `trial_columns.py` or `condition_columns.py`, or in `rldyno.probe.metrics` for a sampled metric.
 """
 
 from __future__ import annotations
@@ -12,16 +12,8 @@ from types import MappingProxyType
 
 from rldyno.columns import Column
 from rldyno.probe import metrics
-from rldyno.results.trial_columns import (
-    AGAINST_LIMITS,
-    CONDITIONS,
-    ENDING,
-    LEARNING,
-    SETTINGS,
-    TRAINING,
-    USE,
-    VERDICTS,
-)
+from rldyno.results.condition_columns import CONDITIONS, DEVICE, NOISE, VERDICTS
+from rldyno.results.trial_columns import AGAINST_LIMITS, ENDING, LEARNING, SETTINGS, TRAINING, USE
 
 MACHINE_SHARE = "% of the machine · s"
 INTEGRALS = (
@@ -74,6 +66,8 @@ _columns: dict[str, Column] = {
         LEARNING,
         CONDITIONS,
         metrics.columns(),
+        NOISE,
+        DEVICE,
         VERDICTS,
     )
     for column in group

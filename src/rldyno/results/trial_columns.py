@@ -344,30 +344,3 @@ LEARNING = (
         aliases=("return",),
     ),
 )
-
-CONDITIONS = (
-    Column("noise_score", float, "how disturbed the machine was; higher is worse", source="noise.score"),
-    Column(
-        "calibration_ns",
-        int,
-        "time a fixed piece of work took right before the trial",
-        source="noise.calibration_ns",
-    ),
-    Column(
-        "probe_core_percent", float, "cost of watching, in percent of one core", source="probe.core_percent"
-    ),
-)
-
-VERDICTS = (
-    Column(
-        "warnings",
-        str,
-        "what a reader of the figures must know: a leak, for instance",
-        source="warnings",
-        derive=lambda several: "; ".join(several) or None,
-        may_be_empty=True,
-    ),
-    Column("certificate", str, "valid, stale, absent or failed", may_be_empty=True),
-    Column("certificate_detail", str, "why the certificate is not valid", may_be_empty=True),
-    Column("log_tail", str, "last lines of a failed worker's log", source="log_tail", may_be_empty=True),
-)

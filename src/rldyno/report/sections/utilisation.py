@@ -19,6 +19,7 @@ from rldyno.report.material import GroupPlace, Material
 from rldyno.report.section import Chart, Panel, Section, slug, spread
 from rldyno.report.series import Run, RunValues
 from rldyno.results.columns import COLUMNS, column
+from rldyno.results.condition_columns import DEVICE, NOISE
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import Floats
 from rldyno.text.numbers import number
@@ -204,11 +205,11 @@ MEMORY = (
 
 
 def other_uses() -> tuple[Use, ...]:
-    """Everything else that the probe measures: a new metric appears here without an edit."""
+    """All other measured values of use: a new metric appears here without an edit."""
     shown = {item.source for item in (*CPU, *GPU, *ENERGY, *MEMORY)}
     return tuple(
         use(item.name)
-        for item in metrics.columns()
+        for item in (*metrics.columns(), *NOISE, *DEVICE)
         if item.title and item.kind in (int, float) and item.name not in shown
     )
 
