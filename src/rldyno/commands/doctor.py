@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rldyno.commands.options import Toolchains
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -18,10 +20,7 @@ def doctor(
     quick: Annotated[
         bool, typer.Option("--quick", help="Do not measure how much runs differ on this machine (10 s).")
     ] = False,
-    toolchain: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework; repeatable."),
-    ] = None,
+    toolchain: Toolchains = None,
 ) -> None:
     """Show what this machine has, what is missing, and the command that fixes it."""
     import json

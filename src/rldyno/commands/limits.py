@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rldyno.commands.options import Toolchains
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -27,9 +29,7 @@ def limits(
         list[str] | None, typer.Option(help="Environments to step without an agent; repeatable.")
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Measure everything again.")] = False,
-    toolchain: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework.")
-    ] = None,
+    toolchain: Toolchains = None,
 ) -> None:
     """Measure and keep the best matrix product, copy bandwidth and environment speed of this machine."""
     from rich.console import Console

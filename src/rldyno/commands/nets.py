@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rldyno.commands.options import Toolchains
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -52,9 +54,6 @@ Seconds = Annotated[
 ]
 NoVerify = Annotated[
     bool, typer.Option("--no-verify", help="Do not prove contestants first; they stay uncertified.")
-]
-Toolchains = Annotated[
-    list[str] | None, typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework.")
 ]
 ConfigFile = Annotated[Path | None, typer.Option(help="A settings file, used instead of RLDYNO_CONFIG.")]
 Out = Annotated[

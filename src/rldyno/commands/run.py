@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from rldyno.commands.options import Toolchains
+
+if TYPE_CHECKING:
+    from rldyno.session.reruns import NoiseLimit
+
+MaxNoise = Annotated[
+    float | None,
+    typer.Option(min=0.0, metavar="SCORE", help="Repeat trials whose noise score is above this."),
+]
+NoiseAttempts = Annotated[
+    int | None,
+    typer.Option(min=1, help="With --max-noise: attempts per trial, 3 by default; the quietest one counts."),
+]
 
 
 def run(
@@ -15,10 +29,7 @@ def run(
     out: Annotated[
         Path | None, typer.Option(help="Results directory. Default: results/<name of the study>.")
     ] = None,
-    toolchain: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework; repeatable."),
-    ] = None,
+    toolchain: Toolchains = None,
     jobs: Annotated[int, typer.Option(min=1, help="Trials at the same time, each on its own CPUs.")] = 1,
     hours: Annotated[
         float | None,
@@ -32,16 +43,8 @@ def run(
         bool, typer.Option("--amend", help="Continue although the study or the conditions have changed.")
     ] = False,
     no_verify: Annotated[bool, typer.Option("--no-verify", help="Do not certify contestants first.")] = False,
-    max_noise: Annotated[
-        float | None,
-        typer.Option(min=0.0, metavar="SCORE", help="Repeat trials whose noise score is above this."),
-    ] = None,
-    noise_attempts: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="With --max-noise: attempts per trial, 3 by default; the quietest one counts."
-        ),
-    ] = None,
+    max_noise: MaxNoise = None,
+    noise_attempts: NoiseAttempts = None,
     no_limits: Annotated[
         bool, typer.Option("--no-limits", help="Do not measure the limits of this machine.")
     ] = False,
@@ -53,14 +56,10 @@ def run(
     """Run a study and print its answer. The same command continues an interrupted run."""
     from rich.console import Console
 
-    from rldyno.errors import Problem
-    from rldyno.session.reruns import ATTEMPTS_AT_MOST, NoiseLimit
     from rldyno.session.session import Options, run_study
     from rldyno.studies.shipped import find_study
     from rldyno.toolchains.resolve import parse_overrides
 
-    if noise_attempts and max_noise is None:
-        raise Problem("--noise-attempts does nothing by itself", fix="add --max-noise 0.1, or leave it out")
     options = Options(
         out=out,
         overrides=parse_overrides(toolchain or []),
@@ -72,7 +71,7 @@ def run(
         report=not no_report,
         limits=not no_limits,
         tensorboard=tensorboard,
-        noise_limit=None if max_noise is None else NoiseLimit(max_noise, noise_attempts or ATTEMPTS_AT_MOST),
+        noise_limit=noise_limit(max_noise, noise_attempts),
     )
     try:
         finished = run_study(find_study(study), options, Console())
@@ -80,3 +79,14 @@ def run(
         typer.echo("stopped; run the same command to continue", err=True)
         raise typer.Exit(130) from None
     raise typer.Exit(0 if finished else 1)
+
+
+def noise_limit(max_noise: float | None, attempts: int | None) -> NoiseLimit | None:
+    from rldyno.errors import Problem
+    from rldyno.session.reruns import ATTEMPTS_AT_MOST, NoiseLimit
+
+    if max_noise is not None:
+        return NoiseLimit(max_noise, attempts or ATTEMPTS_AT_MOST)
+    if attempts:
+        raise Problem("--noise-attempts does nothing by itself", fix="add --max-noise 0.1, or leave it out")
+    return None

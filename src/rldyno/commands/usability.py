@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rldyno.commands.options import Toolchains
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -39,9 +41,7 @@ def usability(
         ),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure everything again.")] = False,
-    toolchain: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework.")
-    ] = None,
+    toolchain: Toolchains = None,
 ) -> None:
     """Measure how usable each framework is: facts, not opinions. The cache keeps the results."""
     import json

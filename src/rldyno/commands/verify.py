@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rldyno.commands.options import Toolchains
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -28,9 +30,7 @@ def verify(
     table: Annotated[
         bool, typer.Option("--table", help="Show every rung of the ladder, not only the worst.")
     ] = False,
-    toolchain: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=PYTHON", help="Use this interpreter for a framework.")
-    ] = None,
+    toolchain: Toolchains = None,
 ) -> None:
     """Prove that contestants compute what the float64 reference computes."""
     from rich.console import Console

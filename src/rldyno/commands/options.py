@@ -1,0 +1,14 @@
+"""Options that several sub-commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Toolchains = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--toolchain", metavar="NAME=PYTHON", help="Use this interpreter for a framework; repeatable."
+    ),
+]
