@@ -92,7 +92,7 @@ def outcome_of(directory: Path) -> dict[str, Any]:
 def wait_until(what: Callable[[], bool], timeout_s: float = 15.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not what():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.02)
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from documentation import python_blocks
 from rldyno.cli import app
+from rldyno.study.file import StudyFile, load_study
+from rldyno.study.seeds import Adaptive
 from synthetic import Shape, write_results
 
 HOME = Path(__file__).parents[2]
@@ -72,3 +74,21 @@ def test_the_python_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_readme_fits_one_screen() -> None:
     assert len((HOME / "README.md").read_text(encoding="utf-8").splitlines()) <= 70
+
+
+def test_every_key_of_a_study_is_documented_and_the_example_loads(tmp_path: Path) -> None:
+    text = (HOME / "docs" / "studies.md").read_text(encoding="utf-8")
+
+    def documented(section: str) -> set[str]:
+        table = text.partition(f"## {section}")[2].partition("\n## ")[0]
+        rows = "\n".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE))
+        return set(re.findall(r"`\[?(\w+)\]?`", rows))
+
+    assert documented("Keys") == {*StudyFile.model_fields, "hyper"} - {"adaptive"}
+    assert documented("Seeds") == set(Adaptive.model_fields)
+    example, *parts = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    example = example.replace('"CartPole-v1"', '"CartPole-v1", "MountainCar-v0"')
+    for index, part in enumerate(["", *parts]):
+        path = tmp_path / f"{index}.toml"
+        path.write_text(example.replace("seeds = 3\n", part) if part.startswith("seeds") else example + part)
+        load_study(path)

@@ -38,7 +38,7 @@ seeds = {seeds}
 [budget]
 steps = 1000
 """
-# Steps per second and the spread of one run: two that cannot be told apart by seven seeds, one far off.
+# Steps per second and the spread of one run: two that seven seeds cannot separate, one far off.
 RATES = {"numpy:eager": (1000.0, 0.2), "torch:eager": (1030.0, 0.2), "jax:jit": (9000.0, 0.01)}
 
 

@@ -92,7 +92,7 @@ def test_workers_count_gpus_as_the_probe_does() -> None:
 
 
 def test_no_framework_reserves_gpu_memory_that_it_does_not_use() -> None:
-    """torch's caching allocator grows as it is used; the others have to be told."""
+    """torch's caching allocator grows as it is used; the others need a setting for that."""
     told = {
         "jax": ("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),
         "tensorflow": ("TF_FORCE_GPU_ALLOW_GROWTH", "true"),

@@ -40,7 +40,7 @@ class Gaps:
 
     @classmethod
     def of_times(cls, a: Floats, b: Floats) -> Gaps:
-        """Of `stack`ed (time, reached) runs: one that was watched in vain took longer than that."""
+        """Of `stack`ed (time, reached) runs: one that never reached it took longer than that."""
         gaps = np.log(a[:, 0]) - np.log(b[:, 0])
         return cls(np.where(b[:, 1] > 0, gaps, -np.inf), np.where(a[:, 1] > 0, gaps, np.inf))
 

@@ -16,7 +16,7 @@ from rldyno_rig.algorithms import ALGORITHMS
 
 NAMED_CONVOLUTIONS = {"small": hyper.CNN_SMALL, "large": hyper.CNN_LARGE}
 
-# A study with more is too large to run, which is told elsewhere.
+# A study with more is too large to run; the plan reports that.
 MOST_COMBINATIONS = 100_000
 
 Axes = dict[str, tuple[Any, ...]]
@@ -240,7 +240,7 @@ def _check(name: str, value: Any) -> None:
 
 
 def _check_together(source: Source, algorithm: str, environment: str, given: dict[str, Given]) -> None:
-    """Fields that only make sense together: the first combination of the study that does not is told."""
+    """Fields that only make sense together: reports the first combination of the study that does not."""
     joint = {name: given[name].values for name in _JOINT_FIELDS if name in given}
     shipped = hyper.to_json(ALGORITHMS[algorithm].defaults(environment))
     for values in itertools.islice(combinations(joint), MOST_COMBINATIONS):

@@ -75,8 +75,8 @@ def exception(err: str) -> tuple[str, str, int]:
         return "", err.strip(), len(lines)
     after = range(begins[-1] + 1, len(lines))
     head = next((index for index in after if lines[index][:1] not in (" ", "")), len(lines) - 1)
-    name, _, first = lines[head].partition(":")
-    message = "\n".join([first.strip(), *lines[head + 1 :]]).strip()
+    name, *first = lines[head].split(":", maxsplit=1)
+    message = "\n".join([*first, *lines[head + 1 :]]).strip()
     return name.rpartition(".")[2], message, len(lines) - begins[0]
 
 

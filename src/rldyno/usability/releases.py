@@ -70,4 +70,4 @@ def classified(classifiers: Iterable[str]) -> list[str]:
 
 
 def wheel_tags(text: str) -> list[str]:
-    return [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("Tag:")]
+    return [line.removeprefix("Tag:").strip() for line in text.splitlines() if line.startswith("Tag:")]
