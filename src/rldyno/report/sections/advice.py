@@ -34,12 +34,10 @@ def context(material: Material) -> dict[str, Any]:
 
 
 def task_advice(material: Material) -> list[TaskAdvice]:
-    results, costs_of = material.results, material.analysis.run_costs
+    # Not through the analysis, which would keep the resampled runs of every comparison in memory.
+    results = material.results
     return [
-        advised(
-            results.directory,
-            advice.advise_task(results, task, [place.group for place in places], costs_of=costs_of),
-        )
+        advised(results.directory, advice.advise_task(results, task, [place.group for place in places]))
         for task, places in material.tasks.items()
     ]
 
