@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import math
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from rldyno_rig import identity
 from rldyno_rig.backends import numpy_
 from rldyno_rig.job_files import PROOF_FILE, ProofJob
 from rldyno_rig.proof import job
+from rldyno_rig.proof.rung import Rung, largest
+from rldyno_rig.reference.learner import ReferenceLearner
 from rldyno_rig.spec import Params, Spec
 
 
@@ -42,6 +48,43 @@ def test_what_is_judged_does() -> None:
     assert not proof["passed"]
     assert proof["error"] == "RuntimeError: not supported"
     assert {rung["dtype"] for rung in proof["rungs"]} == {"float64"}
+
+
+@pytest.mark.parametrize("rung", ["loss", "weights after 100"])
+def test_a_nan_is_a_failing_rung_that_survives_json(
+    rung: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where an error has no limit, and where the NaN is the reference's own."""
+
+    def poisoned(learner: Any) -> Any:
+        learner.grads = lambda batch: (math.nan, *numpy_.Learner.grads(learner, batch)[1:])
+        return learner
+
+    def poisoned_reference(self: ReferenceLearner) -> Any:
+        state = right_state(self)
+        params = {name: p * (math.nan if self.t == 100 else 1) for name, p in state["params"].items()}
+        return {**state, "params": params}
+
+    right_make, right_state = numpy_.make, ReferenceLearner.state
+    if rung == "loss":
+        monkeypatch.setattr(numpy_, "make", lambda *args: poisoned(right_make(*args)))
+    else:
+        monkeypatch.setattr(ReferenceLearner, "state", poisoned_reference)
+    requested = ProofJob("numpy_", "eager", "cpu", ("float32",), (("dqn", "mlp"),))
+    job.write_json(tmp_path / PROOF_FILE, requested.to_json())
+    job.prove(tmp_path)
+    (proof,) = json.loads((tmp_path / job.PROOFS_FILE).read_text())["proofs"]
+    assert not proof["passed"]
+    failing = [one for one in proof["rungs"] if not one["passed"]]
+    assert {one["rung"].rpartition(": ")[2] for one in failing} == {rung}
+    assert {one["error"] for one in failing} == {sys.float_info.max}
+    assert not any(Rung.from_json(one).holds for one in failing)
+
+
+@pytest.mark.parametrize("errors", [(math.nan, 1.0), (1.0, math.nan), (math.inf, math.nan)])
+def test_the_largest_of_errors_keeps_a_nan(errors: tuple[float, ...]) -> None:
+    assert math.isnan(largest(*errors))
+    assert largest(1.0, math.inf, 2.0) == math.inf
 
 
 def test_versions_are_read_after_the_device_was_used(tmp_path: Path, monkeypatch: Any) -> None:

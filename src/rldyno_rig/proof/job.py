@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import platform
+import sys
 import traceback
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
@@ -75,8 +77,8 @@ def _climb(backend: Backend, job: ProofJob, specs: List[Any], dtype: str, rungs:
     try:
         for variant, spec in specs:
             for rung in climb(spec, make, dtype, backend.INDEX_DTYPE, ROWS):
-                # Infinity is not JSON; any error beyond the largest double is as wrong.
-                error = min(rung.error, float(np.finfo(np.float64).max))
+                # Neither infinity nor NaN is JSON; the largest double is as wrong.
+                error = rung.error if math.isfinite(rung.error) else sys.float_info.max
                 rungs.append(dataclasses.replace(rung, name=variant + rung.name, error=error))
     except Exception as problem:
         traceback.print_exc()

@@ -10,6 +10,7 @@ all arrays together, because a small gradient that is a difference of large sums
 
 from __future__ import annotations
 
+import math
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from rldyno_rig import synthetic
 from rldyno_rig.algorithms import ALGORITHMS, synthetic_batch
 from rldyno_rig.backends.contract import Learner
 from rldyno_rig.proof import loop
-from rldyno_rig.proof.rung import Rung
+from rldyno_rig.proof.rung import Rung, largest
 from rldyno_rig.reference.learner import ReferenceLearner
 from rldyno_rig.spec import STORED, Params, Spec, draw_params
 
@@ -93,7 +94,7 @@ class Climb:
             limit = GATE[self.dtype] if self.dtype == "float64" or goal == 1 else None
             state, right_state = learner.state(), reference.state()
             weights = worst(right_state["params"], state["params"])
-            moments = max(
+            moments = largest(
                 worst(right_state["m"], state["m"], self.together),
                 worst(roots(right_state["v"]), roots(state["v"]), self.together),
             )
@@ -106,14 +107,14 @@ class Climb:
                 yield self.exact("target untouched", worst(right_state["target"], state["target"]))
         # Earlier batches too: a recorded graph may write the next batch into the memory of the last one.
         changes = [relative(copy, array) for batch, copies in seen for copy, array in zip(copies, batch)]
-        yield self.exact("batches untouched", max(changes))
+        yield self.exact("batches untouched", largest(*changes))
 
     def actions(self, acting: Arrays) -> Rung:
         """`act` against the reference with the learner's own weights now: same choices, same numbers."""
         reference = ReferenceLearner(self.spec, self.learner.state()["params"], "float64")
         expected = reference.act(*doubles(acting))
         got = self.learner.act(*self.learner.put(*acting))
-        error = max(relative(e, g) for e, g in zip(expected, got))
+        error = largest(*(relative(e, g) for e, g in zip(expected, got)))
         if len(got) != len(expected) or not np.array_equal(expected[0], got[0]):
             error = float("inf")
         return self.within("actions", error)
@@ -128,7 +129,9 @@ class Climb:
         return self.rung(name, error, 0.0)
 
     def rung(self, name: str, error: float, tolerance: Optional[float]) -> Rung:
-        return Rung(name, self.dtype, error, tolerance, tolerance is None or bool(error <= tolerance))
+        """NaN is no rounding: it fails even where an error has no limit."""
+        passed = error <= tolerance if tolerance is not None else not math.isnan(error)
+        return Rung(name, self.dtype, error, tolerance, bool(passed))
 
 
 def _reload(learner: Learner) -> float:
@@ -138,8 +141,8 @@ def _reload(learner: Learner) -> float:
     again = learner.state()
     # Backends may keep the moments scaled; one multiplication and one division round.
     rounding = 4 * np.finfo(next(iter(state["params"].values())).dtype).eps
-    moments = max(worst(state[key], again[key]) for key in ("m", "v"))
-    exact = max(worst(state[key], again[key]) for key in ("params", "target"))
+    moments = largest(*(worst(state[key], again[key]) for key in ("m", "v")))
+    exact = largest(*(worst(state[key], again[key]) for key in ("params", "target")))
     return exact if moments <= rounding and state["t"] == again["t"] else float("inf")
 
 
@@ -153,14 +156,16 @@ def worst(expected: Params, got: Params, together: bool = False) -> float:
     if list(expected) != list(got):
         return float("inf")
     scale = max(float(np.max(np.abs(array))) for array in expected.values()) if together else None
-    return max(relative(expected[name], got[name], scale) for name in expected)
+    return largest(*(relative(expected[name], got[name], scale) for name in expected))
 
 
 def relative(expected: Any, got: Any, scale: Optional[float] = None) -> float:
-    """max |got − expected| / max |expected|; infinite for another shape or a NaN."""
+    """max |got − expected| / max |expected|; infinite for another shape, NaN where one is not finite."""
     expected, got = np.asarray(expected, np.float64), np.asarray(got, np.float64)
-    if expected.shape != got.shape or not np.isfinite(got).all():
+    if expected.shape != got.shape:
         return float("inf")
+    if not (np.isfinite(expected).all() and np.isfinite(got).all()):
+        return float("nan")
     difference = float(np.max(np.abs(got - expected), initial=0.0))
     if scale is None:
         scale = float(np.max(np.abs(expected), initial=0.0))

@@ -20,6 +20,7 @@ from rldyno_rig.algorithms.algorithm import Job
 from rldyno_rig.clock import Clock
 from rldyno_rig.envs.environment import Environment, Step
 from rldyno_rig.parts.streams import streams
+from rldyno_rig.proof.rung import largest
 from rldyno_rig.recorder import Recorder
 from rldyno_rig.spec import Spec
 from rldyno_rig.trial_file import Budget
@@ -46,9 +47,9 @@ def error(spec: Spec) -> float:
     """Worst error of what the loop of this algorithm put into its batches."""
     plain = _sized(spec)
     if "advantage" not in spec.batch._fields:
-        return max(_transitions(plain, batch) for batch in collected(plain))
+        return largest(*(_transitions(plain, batch) for batch in collected(plain)))
     normalising = dataclasses.replace(plain, hyper=dataclasses.replace(plain.hyper, normalise_advantage=True))
-    return max(
+    return largest(
         *(_advantages(plain, batch) for batch in collected(plain)),
         *(_normalised(batch) for batch in collected(normalising)),
     )
@@ -164,7 +165,7 @@ def _transitions(spec: Spec, batch: Any) -> float:
         terminated = time + k + 1 in Script.terminates[env]
         expected = [expected_reward, 0.0 if terminated else weight, env, time + k + 1, episode]
         got = [reward, discount, *next_obs]
-        worst = max(worst, float(np.max(np.abs(np.subtract(got, expected)))))
+        worst = largest(worst, float(np.max(np.abs(np.subtract(got, expected)))))
     return worst
 
 
@@ -185,7 +186,7 @@ def _advantages(spec: Spec, batch: Any) -> float:
             if terminated or cut_off:
                 break
         value = value_of(obs[None].astype(np.float64))[0]
-        worst = max(worst, abs(float(advantage) - expected), abs(float(ret) - expected - value))
+        worst = largest(worst, abs(float(advantage) - expected), abs(float(ret) - expected - value))
     return worst
 
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Optional
+
+
+def largest(*errors: float) -> float:
+    """NaN where any of them is: `max` would keep it only in the first place."""
+    return math.nan if any(map(math.isnan, errors)) else max(errors)
 
 
 @dataclass(frozen=True)
