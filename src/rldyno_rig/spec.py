@@ -18,6 +18,7 @@ STORED = {"float64": "float64", "float32": "float32", "tf32": "float32"}
 
 Q, ACTOR_CRITIC = "q", "actor_critic"
 ADAM, SGD = "adam", "sgd"
+SINGLE, CATEGORICAL, QUANTILES = "single", "categorical", "quantiles"
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,14 @@ class Head:
 
     kind: str
     atoms: int = 1
+    support: str = SINGLE
     dueling: bool = False
     noisy: bool = False
     shared: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.atoms > 1) != (self.support != SINGLE):
+            raise ValueError("a head with support {!r} and atoms = {}".format(self.support, self.atoms))
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,13 @@ class Network:
     head: str
     """q: one value per action; actor_critic: a logit per action and one state value."""
     atoms: int = 1
-    """Outputs per action: the support of a return distribution, or 1."""
+    """Outputs per action: more than 1 describe the distribution of the return."""
+    support: str = SINGLE
+    """What the outputs of an action are, and so how its value follows from them.
+
+    single: the value itself; categorical: logits, the value is Σ z · softmax(logits) over the fixed points z
+    from `v_min` to `v_max`; quantiles: points of equal probability, the value is their mean.
+    """
     dueling: bool = False
     noisy: bool = False
     """Dense layers of the heads and hidden layers carry factorised noise."""

@@ -10,7 +10,10 @@ import pytest
 
 import rldyno_rig
 from rldyno.toolchains.catalogue import catalogue
+from rldyno_rig.algorithms import LEARNERS
 from rldyno_rig.identity import backend_files
+from rldyno_rig.reference.losses import LOSSES
+from rldyno_rig.spec import CATEGORICAL, QUANTILES, SINGLE
 
 HOME = Path(rldyno_rig.__file__).parent / "backends"
 FOLDERS = [Path(rldyno_rig.__file__).parent / name for name in ("usability", "limits")]
@@ -33,15 +36,12 @@ VOCABULARY = [
     "dense",
     "split_noise",
     "q_values",
-    "expected",
+    "single",
+    "categorical",
+    "quantiles",
     "policy_and_value",
     "choose",
-    "dqn_loss",
-    "rainbow_loss",
     "project",
-    "a2c_loss",
-    "ppo_loss",
-    "classifier_loss",
     "actor_critic_loss",
     "pick",
     "gradient",
@@ -49,9 +49,18 @@ VOCABULARY = [
     "adam",
     "sgd",
 ]
-LOSS_NAMES = [name for name in VOCABULARY if name.endswith("_loss") and name != "actor_critic_loss"]
+LOSS_NAMES = [f"{algorithm}_loss" for algorithm in LOSSES]
+"""In the order of the reference."""
 # NumPy differentiates by hand: what these do is inside the reference's losses.
-IN_THE_REFERENCE = {"q_values", "policy_and_value", "actor_critic_loss", "pick"}
+IN_THE_REFERENCE = {
+    "q_values",
+    "single",
+    "categorical",
+    "quantiles",
+    "policy_and_value",
+    "actor_critic_loss",
+    "pick",
+}
 EVERYWHERE = {"forward", "dense", "choose", *LOSS_NAMES, "clip", "adam", "sgd"}
 # What a backend may import beside its own framework and the rig.
 SHARED = {"numpy", "rldyno_rig", "__future__"}
@@ -137,8 +146,9 @@ def defined(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("path", MATHS, ids=lambda path: path.stem)
 def test_the_maths_has_the_same_names_in_the_same_order(path: Path) -> None:
-    names = [name for name in defined(path) if name in VOCABULARY]
-    assert names == [name for name in VOCABULARY if name in names]
+    for vocabulary in (VOCABULARY, LOSS_NAMES):
+        names = [name for name in defined(path) if name in vocabulary]
+        assert names == [name for name in vocabulary if name in names]
 
 
 @pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
@@ -149,8 +159,7 @@ def test_every_backend_has_the_whole_vocabulary(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MATHS, ids=lambda path: path.stem)
 def test_losses_are_free_functions_of_the_same_arguments_found_by_algorithm(path: Path) -> None:
-    tree = parsed(path)
-    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    functions = {node.name: node for node in parsed(path).body if isinstance(node, ast.FunctionDef)}
     for name in LOSS_NAMES:
         assert [argument.arg for argument in functions[name].args.args] == [
             "model",
@@ -158,20 +167,26 @@ def test_losses_are_free_functions_of_the_same_arguments_found_by_algorithm(path
             "target",
             "batch",
         ]
-    found = {
-        target.id: node.value
-        for node in tree.body
-        if isinstance(node, (ast.Assign, ast.AnnAssign))
-        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        if isinstance(target, ast.Name)
-    }["LOSSES"]
-    assert isinstance(found, ast.Dict)
-    pairs = [
-        (ast.literal_eval(key), value) for key, value in zip(found.keys, found.values, strict=True) if key
-    ]
-    assert [(f"{algorithm}_loss", getattr(value, "id", None)) for algorithm, value in pairs] == [
-        (name, name) for name in LOSS_NAMES
-    ]
+    wanted = {f"'{algorithm}'": f"{algorithm}_loss" for algorithm in LOSSES}
+    assert list(table(path, "LOSSES").items()) == list(wanted.items())
+    assert set(LOSSES) == set(LEARNERS)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in MATHS if path.stem != "numpy_maths"], ids=lambda path: path.stem
+)
+def test_the_value_of_an_action_is_found_by_the_support_of_the_head(path: Path) -> None:
+    assert table(path, "EXPECTED") == {name.upper(): name for name in (SINGLE, CATEGORICAL, QUANTILES)}
+    choose = next(node for node in parsed(path).body if getattr(node, "name", "") == "choose")
+    assert not any(isinstance(node, ast.Compare) for node in ast.walk(choose)), "it decides at every call"
+
+
+def table(path: Path, name: str) -> dict[str, str]:
+    """A dict at the top level of a file, as it is written."""
+    tree = parsed(path)
+    found = next(node for node in tree.body if isinstance(node, ast.AnnAssign) and node.target.id == name)
+    pairs = zip(found.value.keys, found.value.values, strict=True)
+    return {ast.unparse(key): ast.unparse(value) for key, value in pairs}
 
 
 @pytest.mark.parametrize("path", [*BACKENDS, *MATHS], ids=lambda path: path.stem)

@@ -98,6 +98,7 @@ class Algorithm:
             activation=hyper.activation,
             head=head.kind,
             atoms=head.atoms,
+            support=head.support,
             dueling=head.dueling,
             noisy=head.noisy,
             shared=head.shared,

@@ -19,7 +19,7 @@ from rldyno_rig.parts.replay import Replay
 from rldyno_rig.parts.schedules import linear
 from rldyno_rig.parts.streams import factorised
 from rldyno_rig.schema import TRACED_STEPS
-from rldyno_rig.spec import Head, Q, noise_size
+from rldyno_rig.spec import CATEGORICAL, Head, Q, noise_size
 from rldyno_rig.synthetic import Draw
 
 NOISE_BLOCK = 64
@@ -173,7 +173,7 @@ ALGORITHM = Algorithm(
     title="Rainbow",
     hyper=Rainbow,
     batch=RainbowBatch,
-    head=lambda hyper: Head(Q, atoms=hyper.atoms, dueling=True, noisy=True),
+    head=lambda hyper: Head(Q, atoms=hyper.atoms, support=CATEGORICAL, dueling=True, noisy=True),
     synthetic=synthetic,
     train=train,
     rows=lambda hyper: hyper.batch_size,

@@ -10,7 +10,7 @@ import numpy as np
 
 from rldyno_rig.layout import Layout, outputs_first, torso_layers
 from rldyno_rig.reference import losses
-from rldyno_rig.spec import Params, Spec, noise_shapes
+from rldyno_rig.spec import CATEGORICAL, QUANTILES, SINGLE, Params, Spec, noise_shapes
 
 Outputs = Dict[str, Any]
 Batch = Tuple[np.ndarray, ...]
@@ -25,6 +25,7 @@ class Model:
         self.spec, self.network, self.dtype = spec, network, np.dtype(dtype)
         self.hyper = spec.hyper
         self.loss = LOSSES[spec.algorithm]
+        self.expected = EXPECTED[network.support]
         self.activate = {"relu": F.relu, "tanh": F.tanh}[network.activation]
         self.torsos = tuple((torso, *torso_layers(network, torso)) for torso in network.torsos)
         self.head_names = [name for name, _, _ in network.heads]
@@ -34,7 +35,7 @@ class Model:
         self.gradient = np.zeros(self.layout.size, dtype)
         self.gradients = self.layout.views(self.gradient)
         self.scratch = np.empty_like(self.gradient)
-        self.z = losses.support(spec).astype(dtype) if network.atoms > 1 else np.zeros(0)
+        self.z = losses.support(spec).astype(dtype) if network.support == CATEGORICAL else np.zeros(0)
 
 
 class Network(chainer.Chain):
@@ -112,7 +113,7 @@ def split_noise(model: Model, noise: Any) -> List[np.ndarray]:
 
 
 def q_values(model: Model, weights: Network, obs: np.ndarray, noise: Optional[np.ndarray] = None) -> Any:
-    """[batch, actions] or, distributional, logits [batch, actions, atoms]. Dueling: Q = V + A − mean A."""
+    """[batch, actions], or [batch, actions, atoms] of a distribution. Dueling: Q = V + A − mean A."""
     network = model.network
     outputs = forward(model, weights, obs, noise)
     shape = (-1, network.actions) + ((network.atoms,) if network.atoms > 1 else ())
@@ -124,9 +125,26 @@ def q_values(model: Model, weights: Network, obs: np.ndarray, noise: Optional[np
     return value + advantage - F.mean(advantage, axis=1, keepdims=True)
 
 
-def expected(model: Model, logits: Any) -> np.ndarray:
-    """Σ z · softmax(logits): [batch, actions]. Without gradient."""
+def single(model: Model, q: Any) -> np.ndarray:
+    return q.array
+
+
+def categorical(model: Model, logits: Any) -> np.ndarray:
+    """Σ z · softmax(logits)."""
     return F.softmax(logits, axis=2).array @ model.z
+
+
+def quantiles(model: Model, points: Any) -> np.ndarray:
+    """Their mean."""
+    return points.array.mean(2)
+
+
+EXPECTED: Dict[str, Callable[..., np.ndarray]] = {
+    SINGLE: single,
+    CATEGORICAL: categorical,
+    QUANTILES: quantiles,
+}
+"""Support of the head → value of each action, [batch, actions], from `q_values`. Without gradient."""
 
 
 def policy_and_value(model: Model, weights: Network, obs: np.ndarray) -> Tuple[Any, Any, Any]:
@@ -139,7 +157,7 @@ def choose(model: Model, weights: Network, obs: np.ndarray, noise: Optional[np.n
     """What `act` returns: the greedy action, or a sampled one with its log-probability and the value."""
     if not model.network.samples:
         q = q_values(model, weights, obs, noise)
-        return ((expected(model, q) if model.network.atoms > 1 else q.array).argmax(1),)
+        return (model.expected(model, q).argmax(1),)
     outputs = forward(model, weights, obs)
     logits = outputs["policy"]
     action = (logits.array + noise).argmax(1)
@@ -166,7 +184,7 @@ def rainbow_loss(model: Model, weights: Network, target: Network, batch: Batch) 
     on_obs, on_next, on_target = noise
     rows = np.arange(len(action))
     with chainer.no_backprop_mode():
-        chosen = expected(model, q_values(model, weights, next_obs, on_next)).argmax(1)
+        chosen = model.expected(model, q_values(model, weights, next_obs, on_next)).argmax(1)
         p_next = F.softmax(q_values(model, target, next_obs, on_target), axis=2).array[rows, chosen]
     goal = project(model, reward, discount, p_next)
     log_p = F.log_softmax(pick(q_values(model, weights, obs, on_obs), action))

@@ -15,7 +15,7 @@ from jax import Array, lax
 
 from rldyno_rig.layout import Layout, after_convolutions, channels_last, torso_layers
 from rldyno_rig.reference.losses import support
-from rldyno_rig.spec import Spec, convolution_outputs, noise_shapes
+from rldyno_rig.spec import CATEGORICAL, QUANTILES, SINGLE, Spec, convolution_outputs, noise_shapes
 
 Weights = Dict[str, Array]
 Batch = Tuple[Any, ...]
@@ -40,12 +40,13 @@ class Model:
         )
         self.noise_sizes = [size for (size,) in noise_shapes(network).values()]
         self.loss, self.step = LOSSES[spec.algorithm], OPTIMISERS[spec.optimiser]
+        self.expected = EXPECTED[network.support]
         self.convolve = convolve
         self.activate = {"relu": relu, "tanh": jnp.tanh}[network.activation]
         self.torsos = tuple((torso, *torso_layers(network, torso)) for torso in network.torsos)
         self.image = convolution_outputs(network)[-1] if network.convolutions else ()
         self.after_image = after_convolutions(network)
-        if network.atoms > 1:
+        if network.support == CATEGORICAL:
             self.z = support(spec).astype(dtype)
             self.atom = np.arange(network.atoms, dtype=dtype)
 
@@ -134,7 +135,7 @@ def split_noise(model: Model, noise: Any) -> Noises:
 
 
 def q_values(model: Model, weights: Weights, given: Given) -> Array:
-    """[batch, actions] or, distributional, logits [batch, actions, atoms]. Dueling: Q = V + A − mean A."""
+    """[batch, actions], or [batch, actions, atoms] of a distribution. Dueling: Q = V + A − mean A."""
     network = model.network
     outputs = forward(model, weights, given)
     q = outputs["advantage" if network.dueling else "q"]
@@ -146,9 +147,22 @@ def q_values(model: Model, weights: Weights, given: Given) -> Array:
     return q
 
 
-def expected(model: Model, logits: Array) -> Array:
-    """Σ z · softmax(logits): [batch, actions]."""
+def single(model: Model, q: Array) -> Array:
+    return q
+
+
+def categorical(model: Model, logits: Array) -> Array:
+    """Σ z · softmax(logits)."""
     return jax.nn.softmax(logits) @ model.z
+
+
+def quantiles(model: Model, points: Array) -> Array:
+    """Their mean."""
+    return points.mean(2)
+
+
+EXPECTED: Dict[str, Callable[..., Array]] = {SINGLE: single, CATEGORICAL: categorical, QUANTILES: quantiles}
+"""Support of the head → value of each action, [batch, actions], from `q_values`."""
 
 
 def policy_and_value(model: Model, weights: Weights, given: Given) -> Tuple[Array, Array, Array]:
@@ -164,8 +178,7 @@ def choose(model: Model, weights: Weights, obs: Array, noise: Optional[Array]) -
     """
     given = prepare(model, obs, noise)
     if not model.network.samples:
-        q = q_values(model, weights, given)
-        return best(expected(model, q) if model.network.atoms > 1 else q)
+        return best(model.expected(model, q_values(model, weights, given)))
     log_p, value, logits = policy_and_value(model, weights, given)
     action = best(logits + noise)
     return jnp.stack((action.astype(model.dtype), pick(log_p, taken(model, action)), value))
@@ -197,7 +210,7 @@ def rainbow_loss(model: Model, weights: Weights, target: Weights, batch: Batch) 
     obs, action, reward, discount, next_obs, weight, noise = batch
     on_obs, on_next, on_target = noise
     given, mask = prepare(model, obs, on_obs), taken(model, action)
-    chosen = best(expected(model, q_values(model, weights, prepare(model, next_obs, on_next))))
+    chosen = best(model.expected(model, q_values(model, weights, prepare(model, next_obs, on_next))))
     logits_next = pick(q_values(model, target, prepare(model, next_obs, on_target)), taken(model, chosen))
     goal = project(model, reward, discount, jax.nn.softmax(logits_next))
 

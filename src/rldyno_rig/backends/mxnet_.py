@@ -21,7 +21,7 @@ from rldyno_rig.backends.mxnet_maths import OPTIMISERS, Model, run_choose, run_c
 from rldyno_rig.layout import Layout, outputs_first
 from rldyno_rig.reference.losses import support
 from rldyno_rig.reference.optimiser import step_scalars
-from rldyno_rig.spec import Params, Spec
+from rldyno_rig.spec import CATEGORICAL, Params, Spec
 
 MODES = ("eager", "hybrid")
 INDEX_DTYPE = "int32"
@@ -159,8 +159,8 @@ class Flat:
 
 
 def _constants(spec: Spec, dtype: str) -> List[Any]:
-    """The support and the index of its atoms, for distributional networks."""
-    if spec.network.atoms == 1:
+    """The points z and their index, for a categorical distribution."""
+    if spec.network.support != CATEGORICAL:
         return []
     index = np.arange(spec.network.atoms).reshape(1, -1, 1)
     return [mx.nd.array(support(spec), dtype=dtype), mx.nd.array(index, dtype=dtype)]

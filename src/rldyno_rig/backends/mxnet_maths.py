@@ -13,7 +13,7 @@ import mxnet as mx
 from mxnet import autograd
 
 from rldyno_rig.layout import torso_layers
-from rldyno_rig.spec import Spec, noise_shapes, parameter_shapes
+from rldyno_rig.spec import CATEGORICAL, QUANTILES, SINGLE, Spec, noise_shapes, parameter_shapes
 
 Tensors = Dict[str, Any]
 Batch = Tuple[Any, ...]
@@ -28,11 +28,12 @@ class Model:
         self.F, self.spec, self.network, self.dtype = F, spec, network, dtype
         self.hyper = spec.hyper
         self.loss = LOSSES[spec.algorithm]
+        self.expected = EXPECTED[network.support]
         self.batch_size = len(spec.batch._fields)
         self.torsos = tuple((torso, *torso_layers(network, torso)) for torso in network.torsos)
         self.names = list(parameter_shapes(network))
         # Support and index of the atoms travel with the weights: they are inputs of the graph too.
-        self.input_names = [*(("z", "atom") if network.atoms > 1 else ()), *self.names]
+        self.input_names = [*(("z", "atom") if network.support == CATEGORICAL else ()), *self.names]
         self.shapes = parameter_shapes(network)
 
 
@@ -97,7 +98,7 @@ def split_noise(model: Model, noise: Any) -> Tensors:
 
 
 def q_values(model: Model, weights: Tensors, obs: Any, noise: Any = None) -> Any:
-    """[batch, actions] or, distributional, logits [batch, actions, atoms]. Dueling: Q = V + A − mean A."""
+    """[batch, actions], or [batch, actions, atoms] of a distribution. Dueling: Q = V + A − mean A."""
     F, network = model.F, model.network
     outputs = forward(model, weights, obs, noise)
     shape = (-1, network.actions) + ((network.atoms,) if network.atoms > 1 else ())
@@ -109,9 +110,22 @@ def q_values(model: Model, weights: Tensors, obs: Any, noise: Any = None) -> Any
     return F.broadcast_add(advantage, F.elemwise_sub(value, F.mean(advantage, axis=1, keepdims=True)))
 
 
-def expected(model: Model, logits: Any, z: Any) -> Any:
-    """Σ z · softmax(logits): [batch, actions]."""
-    return model.F.dot(model.F.softmax(logits), z)
+def single(model: Model, weights: Tensors, q: Any) -> Any:
+    return q
+
+
+def categorical(model: Model, weights: Tensors, logits: Any) -> Any:
+    """Σ z · softmax(logits)."""
+    return model.F.dot(model.F.softmax(logits), weights["z"])
+
+
+def quantiles(model: Model, weights: Tensors, points: Any) -> Any:
+    """Their mean."""
+    return model.F.mean(points, axis=2)
+
+
+EXPECTED: Dict[str, Callable[..., Any]] = {SINGLE: single, CATEGORICAL: categorical, QUANTILES: quantiles}
+"""Support of the head → value of each action, [batch, actions], from `q_values`."""
 
 
 def policy_and_value(model: Model, weights: Tensors, obs: Any) -> Tuple[Any, Any, Any]:
@@ -126,7 +140,7 @@ def choose(model: Model, weights: Tensors, obs: Any, noise: Any = None) -> List[
     F, network = model.F, model.network
     if not network.samples:
         q = q_values(model, weights, obs, noise)
-        return [F.argmax(expected(model, q, weights["z"]) if network.atoms > 1 else q, axis=1)]
+        return [F.argmax(model.expected(model, weights, q), axis=1)]
     log_p, value, logits = policy_and_value(model, weights, obs)
     action = F.argmax(F.elemwise_add(logits, noise), axis=1)
     return [action, F.pick(log_p, action, axis=1), value]
@@ -153,7 +167,7 @@ def rainbow_loss(model: Model, weights: Tensors, target: Tensors, batch: Batch) 
     obs, action, reward, discount, next_obs, weight, noise = batch
     on_obs, on_next, on_target = (F.slice_axis(noise, axis=0, begin=i, end=i + 1) for i in range(3))
     with autograd.pause(train_mode=True):
-        chooser = expected(model, q_values(model, weights, next_obs, on_next), weights["z"])
+        chooser = model.expected(model, weights, q_values(model, weights, next_obs, on_next))
         p_next = F.softmax(q_values(model, target, next_obs, on_target))
         p = pick_atoms(model, p_next, F.argmax(chooser, axis=1))
         goal = held(model, project(model, weights, reward, discount, p))

@@ -11,7 +11,7 @@ import numpy as np
 
 from rldyno_rig.layout import Layout, Native, canonical, torso_layers
 from rldyno_rig.reference.losses import support
-from rldyno_rig.spec import Spec, noise_shapes
+from rldyno_rig.spec import CATEGORICAL, QUANTILES, SINGLE, Spec, noise_shapes
 
 Symbols = Dict[str, Any]
 Batch = Tuple[Any, ...]
@@ -31,6 +31,7 @@ class Model:
         self.spec, self.network = spec, spec.network
         self.hyper = spec.hyper
         self.loss, self.step = LOSSES[spec.algorithm], OPTIMISERS[spec.optimiser]
+        self.expected = EXPECTED[self.network.support]
         self.torsos = tuple((torso, *torso_layers(self.network, torso)) for torso in self.network.torsos)
         self.layout = Layout(self.network, self.native)
 
@@ -64,9 +65,9 @@ class Model:
         """The noise of a layer's inputs, in the order of the rows of its weights."""
         return vector
 
-    def expected(self, logits: Any) -> Any:
-        """Σ z · softmax(logits): [batch, actions]."""
-        return self.T.dot(self.softmax(logits), support(self.spec).astype(logits.dtype))
+    def mean_of(self, z: np.ndarray, logits: Any) -> Any:
+        """Σ z · softmax(logits): [batch, actions] from [batch, actions, atoms]."""
+        return self.T.dot(self.softmax(logits), z)
 
     def constant(self, value: float, like: Any) -> Any:
         """A Python number would bring the dtype of floatX into the graph."""
@@ -113,7 +114,7 @@ def split_noise(model: Model, noise: Any) -> Symbols:
 
 
 def q_values(model: Model, weights: Symbols, obs: Any, noise: Optional[Any] = None) -> Any:
-    """[batch, actions] or, distributional, logits [batch, actions, atoms]. Dueling: Q = V + A − mean A."""
+    """[batch, actions], or [batch, actions, atoms] of a distribution. Dueling: Q = V + A − mean A."""
     network = model.network
     outputs = forward(model, weights, obs, noise)
     shape = (-1, network.actions, network.atoms) if network.atoms > 1 else (-1, network.actions)
@@ -122,6 +123,24 @@ def q_values(model: Model, weights: Symbols, obs: Any, noise: Optional[Any] = No
     advantage, value = outputs["advantage"].reshape(shape), outputs["value"]
     value = value.dimshuffle(0, "x", 1) if network.atoms > 1 else model.column(value)
     return value + advantage - advantage.mean(1, keepdims=True)
+
+
+def single(model: Model, q: Any) -> Any:
+    return q
+
+
+def categorical(model: Model, logits: Any) -> Any:
+    """Σ z · softmax(logits)."""
+    return model.mean_of(support(model.spec).astype(logits.dtype), logits)
+
+
+def quantiles(model: Model, points: Any) -> Any:
+    """Their mean."""
+    return points.mean(2)
+
+
+EXPECTED: Dict[str, Callable[..., Any]] = {SINGLE: single, CATEGORICAL: categorical, QUANTILES: quantiles}
+"""Support of the head → value of each action, [batch, actions], from `q_values`."""
 
 
 def policy_and_value(model: Model, weights: Symbols, obs: Any) -> Tuple[Any, Any, Any]:
@@ -134,7 +153,7 @@ def choose(model: Model, weights: Symbols, obs: Any, noise: Optional[Any] = None
     """What `act` returns: the greedy action, or a sampled one with its log-probability and the value."""
     if not model.network.samples:
         q = q_values(model, weights, obs, noise)
-        return [model.T.argmax(model.expected(q) if model.network.atoms > 1 else q, 1)]
+        return [model.T.argmax(model.expected(model, q), 1)]
     log_p, value, logits = policy_and_value(model, weights, obs)
     action = model.T.argmax(logits + noise, 1)
     return [action, pick(model, log_p, action), value]
@@ -160,7 +179,7 @@ def rainbow_loss(model: Model, weights: Symbols, target: Symbols, batch: Batch) 
     """mean weight · H(Φ(r + discount · z, p⁻(s', a*)), p(s, a));  a* = argmax Σ z · p(s', ·)."""
     obs, action, reward, discount, next_obs, weight, noise = batch
     on_obs, on_next, on_target = (noise[row] for row in range(3))
-    chooser = model.expected(q_values(model, weights, next_obs, on_next))
+    chooser = model.expected(model, q_values(model, weights, next_obs, on_next))
     next_logits = q_values(model, target, next_obs, on_target)
     p_next = model.softmax(pick(model, next_logits, model.T.argmax(chooser, 1)))
     goal = model.held(project(model, reward, discount, p_next))

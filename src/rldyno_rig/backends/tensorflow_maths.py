@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from rldyno_rig.layout import Layout, after_convolutions, channels_last, torso_layers
 from rldyno_rig.reference.losses import support
-from rldyno_rig.spec import Spec, convolution_outputs, noise_shapes
+from rldyno_rig.spec import CATEGORICAL, QUANTILES, SINGLE, Spec, convolution_outputs, noise_shapes
 
 Tensors = Dict[str, Any]
 Batch = Tuple[Any, ...]
@@ -29,6 +29,7 @@ class Model:
         self.hyper = spec.hyper
         self.layout = Layout(network, channels_last)
         self.loss, self.step = LOSSES[spec.algorithm], OPTIMISERS[spec.optimiser]
+        self.expected = EXPECTED[network.support]
         self.activate = {"relu": tf.nn.relu, "tanh": tf.tanh}[network.activation]
         self.torsos = tuple((torso, *torso_layers(network, torso)) for torso in network.torsos)
         self.noise_names = tuple(noise_shapes(network))
@@ -98,7 +99,7 @@ def split_noise(model: Model, noise: Any) -> Tensors:
 
 
 def q_values(model: Model, weights: Tensors, obs: Any, noise: Any = None) -> Any:
-    """[batch, actions] or, distributional, logits [batch, actions, atoms]. Dueling: Q = V + A − mean A."""
+    """[batch, actions], or [batch, actions, atoms] of a distribution. Dueling: Q = V + A − mean A."""
     network = model.network
     outputs = forward(model, weights, obs, noise)
 
@@ -111,9 +112,22 @@ def q_values(model: Model, weights: Tensors, obs: Any, noise: Any = None) -> Any
     return shaped(outputs["value"], 1) + advantage - tf.reduce_mean(advantage, 1, keepdims=True)
 
 
-def expected(model: Model, logits: Any) -> Any:
-    """Σ z · softmax(logits): [batch, actions]."""
+def single(model: Model, q: Any) -> Any:
+    return q
+
+
+def categorical(model: Model, logits: Any) -> Any:
+    """Σ z · softmax(logits)."""
     return tf.reduce_sum(tf.nn.softmax(logits) * tf.constant(support(model.spec), model.dtype), 2)
+
+
+def quantiles(model: Model, points: Any) -> Any:
+    """Their mean."""
+    return tf.reduce_mean(points, 2)
+
+
+EXPECTED: Dict[str, Callable[..., Any]] = {SINGLE: single, CATEGORICAL: categorical, QUANTILES: quantiles}
+"""Support of the head → value of each action, [batch, actions], from `q_values`."""
 
 
 def policy_and_value(model: Model, weights: Tensors, obs: Any) -> Tuple[Any, Any, Any]:
@@ -125,8 +139,7 @@ def policy_and_value(model: Model, weights: Tensors, obs: Any) -> Tuple[Any, Any
 def choose(model: Model, weights: Tensors, obs: Any, noise: Any = None) -> Batch:
     """What `act` returns: the greedy action, or a sampled one with its log-probability and the value."""
     if not model.network.samples:
-        q = q_values(model, weights, obs, noise)
-        return (tf.argmax(expected(model, q) if model.network.atoms > 1 else q, 1),)
+        return (tf.argmax(model.expected(model, q_values(model, weights, obs, noise)), 1),)
     log_p, value, logits = policy_and_value(model, weights, obs)
     action = tf.argmax(logits + noise, 1)
     return action, pick(log_p, action), value
@@ -157,7 +170,7 @@ def dqn_loss(model: Model, weights: Tensors, target: Tensors, batch: Batch) -> L
 def rainbow_loss(model: Model, weights: Tensors, target: Tensors, batch: Batch) -> LossOf:
     obs, action, reward, discount, next_obs, weight, noise = batch
     on_obs, on_next, on_target = tf.unstack(noise)
-    best = tf.argmax(expected(model, q_values(model, weights, next_obs, on_next)), 1)
+    best = tf.argmax(model.expected(model, q_values(model, weights, next_obs, on_next)), 1)
     # Pick, then normalise: softmax of one action's atoms instead of all.
     p_next = tf.nn.softmax(pick(q_values(model, target, next_obs, on_target), best))
     goal = project(model, reward, discount, p_next)

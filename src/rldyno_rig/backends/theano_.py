@@ -8,11 +8,12 @@ import os
 from pathlib import Path
 from typing import Any, Dict
 
+import numpy as np
+
 from rldyno_rig.backends import contract
 from rldyno_rig.backends.symbolic import INDEX_DTYPE, Learner
 from rldyno_rig.backends.symbolic_maths import Model, Symbols, activate
 from rldyno_rig.layout import filters_first
-from rldyno_rig.reference.losses import support
 from rldyno_rig.spec import Params, Spec
 
 
@@ -85,7 +86,7 @@ class TheanoModel(Model):
     def column(self, x: Any) -> Any:
         return T.addbroadcast(x, 1)
 
-    def expected(self, logits: Any) -> Any:
+    def mean_of(self, z: np.ndarray, logits: Any) -> Any:
         # Theano's softmax is of matrices.
-        flat = self.softmax(logits.reshape((-1, self.hyper.atoms)))
-        return T.dot(flat, support(self.spec).astype(flat.dtype)).reshape((-1, self.network.actions))
+        flat = self.softmax(logits.reshape((-1, self.network.atoms)))
+        return T.dot(flat, z).reshape((-1, self.network.actions))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rldyno_rig.layout import Layout, filters_first, torso_layers
 from rldyno_rig.reference.losses import support
-from rldyno_rig.spec import Spec, noise_shapes
+from rldyno_rig.spec import CATEGORICAL, QUANTILES, SINGLE, Spec, noise_shapes
 
 Weights = Dict[str, Tensor]
 Batch = Tuple[Tensor, ...]
@@ -32,13 +32,14 @@ class Model:
         self.noise_names = tuple(noise_shapes(network))
         self.noise_sizes = [size for (size,) in noise_shapes(network).values()]
         self.loss, self.step = LOSSES[spec.algorithm], OPTIMISERS[spec.optimiser]
+        self.expected = EXPECTED[network.support]
         self.activate = {"relu": torch.relu, "tanh": torch.tanh}[network.activation]
         self.convolve = convolve
         self.product = torch.addmm
         self.dtype = getattr(torch, dtype)
         self.torsos = tuple((torso, *torso_layers(network, torso)) for torso in network.torsos)
         self.heads = network.heads
-        if network.atoms > 1:
+        if network.support == CATEGORICAL:
             self.z = torch.from_numpy(support(spec)).to(device, self.dtype)
             self.atom = torch.arange(network.atoms, device=device, dtype=self.dtype)
 
@@ -116,7 +117,7 @@ def split_noise(model: Model, noise: Any) -> Weights:
 
 
 def q_values(model: Model, weights: Weights, obs: Tensor, noise: Optional[Tensor] = None) -> Tensor:
-    """[batch, actions] or, distributional, logits [batch, actions, atoms]. Dueling: Q = V + A − mean A."""
+    """[batch, actions], or [batch, actions, atoms] of a distribution. Dueling: Q = V + A − mean A."""
     network = model.network
     outputs = forward(model, weights, obs, noise)
     q = outputs["advantage" if network.dueling else "q"]
@@ -128,9 +129,22 @@ def q_values(model: Model, weights: Weights, obs: Tensor, noise: Optional[Tensor
     return q
 
 
-def expected(model: Model, logits: Tensor) -> Tensor:
-    """Σ z · softmax(logits): [batch, actions]."""
+def single(model: Model, q: Tensor) -> Tensor:
+    return q
+
+
+def categorical(model: Model, logits: Tensor) -> Tensor:
+    """Σ z · softmax(logits)."""
     return logits.softmax(2) @ model.z
+
+
+def quantiles(model: Model, points: Tensor) -> Tensor:
+    """Their mean."""
+    return points.mean(2)
+
+
+EXPECTED: Dict[str, Callable[..., Tensor]] = {SINGLE: single, CATEGORICAL: categorical, QUANTILES: quantiles}
+"""Support of the head → value of each action, [batch, actions], from `q_values`."""
 
 
 def policy_and_value(model: Model, weights: Weights, obs: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
@@ -143,8 +157,7 @@ def policy_and_value(model: Model, weights: Weights, obs: Tensor) -> Tuple[Tenso
 def choose(model: Model, weights: Weights, obs: Tensor, noise: Optional[Tensor]) -> Batch:
     """What `act` returns: the greedy action, or a sampled one with its log-probability and the value."""
     if not model.network.samples:
-        q = q_values(model, weights, obs, noise)
-        return ((expected(model, q) if model.network.atoms > 1 else q).argmax(1),)
+        return (model.expected(model, q_values(model, weights, obs, noise)).argmax(1),)
     log_p, value, logits = policy_and_value(model, weights, obs)
     action = (logits + noise).argmax(1)
     return action, pick(log_p, action), value
@@ -167,7 +180,7 @@ def rainbow_loss(model: Model, weights: Weights, target: Weights, batch: Batch) 
     obs, action, reward, discount, next_obs, weight, noise = batch
     on_obs, on_next, on_target = noise.unbind()
     with torch.no_grad():
-        best = expected(model, q_values(model, weights, next_obs, on_next)).argmax(1)
+        best = model.expected(model, q_values(model, weights, next_obs, on_next)).argmax(1)
         p_next = pick(q_values(model, target, next_obs, on_target), best).softmax(1)
         goal = project(model, reward, discount, p_next)
     log_p = pick(q_values(model, weights, obs, on_obs), action).log_softmax(1)

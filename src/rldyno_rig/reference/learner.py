@@ -6,7 +6,7 @@ from typing import Any, Dict, Optional, Tuple
 
 import numpy as np
 
-from rldyno_rig.reference.losses import log_softmax, loss_and_grads, softmax, support
+from rldyno_rig.reference.losses import expected, log_softmax, loss_and_grads
 from rldyno_rig.reference.network import Outputs, forward, q_values
 from rldyno_rig.reference.optimiser import adam, clip, sgd
 from rldyno_rig.spec import SGD, Params, Spec
@@ -76,10 +76,7 @@ def choose(spec: Spec, outputs: Outputs, noise: Optional[np.ndarray]) -> Tuple[n
     argmax(logits + Gumbel noise) is a sample of softmax(logits).
     """
     if not spec.network.samples:
-        q = q_values(spec.network, outputs)
-        if spec.network.atoms > 1:
-            q = softmax(q) @ support(spec).astype(q.dtype)
-        return (q.argmax(1),)
+        return (expected(spec, q_values(spec.network, outputs)).argmax(1),)
     log_p = log_softmax(outputs["policy"])
     action = (outputs["policy"] + noise).argmax(1)
     return action, log_p[np.arange(len(action)), action], outputs["value"][:, 0]

@@ -13,7 +13,7 @@ from rldyno_rig.algorithms.ppo import PpoBatch
 from rldyno_rig.algorithms.rainbow import RainbowBatch
 from rldyno_rig.reference import network
 from rldyno_rig.reference.network import Outputs, q_gradients, q_values
-from rldyno_rig.spec import Params, Spec
+from rldyno_rig.spec import CATEGORICAL, QUANTILES, SINGLE, Params, Spec
 
 
 class Loss(NamedTuple):
@@ -68,8 +68,7 @@ def rainbow(spec: Spec, params: Params, target: Params, batch: RainbowBatch, pas
     net = spec.network
     rows = np.arange(len(batch.action))
     on_obs, on_next, on_target = batch.noise
-    z = support(spec).astype(batch.reward.dtype)
-    chooser = softmax(q_values(net, passes.forward(net, params, batch.next_obs, on_next)[0])) @ z
+    chooser = expected(spec, q_values(net, passes.forward(net, params, batch.next_obs, on_next)[0]))
     p_next = softmax(q_values(net, passes.forward(net, target, batch.next_obs, on_target)[0]))
     goal = project(spec, batch.reward, batch.discount, p_next[rows, chooser.argmax(1)])
 
@@ -176,8 +175,32 @@ def softmax(x: np.ndarray) -> np.ndarray:
     return result
 
 
+def expected(spec: Spec, q: np.ndarray) -> np.ndarray:
+    """[batch, actions]: the value of each action, from `q_values`, by the support of the head."""
+    return EXPECTED[spec.network.support](spec, q)
+
+
+def single(spec: Spec, q: np.ndarray) -> np.ndarray:
+    return q
+
+
+def categorical(spec: Spec, logits: np.ndarray) -> np.ndarray:
+    """Σ z · softmax(logits)."""
+    means: np.ndarray = softmax(logits) @ support(spec).astype(logits.dtype)
+    return means
+
+
+def quantiles(spec: Spec, points: np.ndarray) -> np.ndarray:
+    """Their mean: each of them stands for the same probability."""
+    means: np.ndarray = points.mean(2)
+    return means
+
+
+EXPECTED = {SINGLE: single, CATEGORICAL: categorical, QUANTILES: quantiles}
+
+
 def support(spec: Spec) -> np.ndarray:
-    """The atoms z of the return distribution, float64."""
+    """The points z of a categorical return distribution, float64."""
     return np.linspace(spec.hyper.v_min, spec.hyper.v_max, spec.hyper.atoms)
 
 

@@ -77,7 +77,7 @@ def backward(params: Params, tape: Tape, head_gradients: Outputs) -> Params:
 
 
 def q_values(network: Network, outputs: Outputs) -> np.ndarray:
-    """[batch, actions] or, distributional, logits [batch, actions, atoms]. Dueling: Q = V + A − mean A."""
+    """[batch, actions], or [batch, actions, atoms] of a distribution. Dueling: Q = V + A − mean A."""
     shape = (-1, network.actions, network.atoms)
     q: np.ndarray
     if network.dueling:
