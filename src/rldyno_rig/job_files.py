@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 from rldyno_rig.hyper import tuples
 
 PROOF_FILE = "job.json"
 TIMING_FILE = "time.json"
+LIMITS_FILE = "limits.json"
+USABILITY_FILE = "usability.json"
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,65 @@ class TimingJob:
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> TimingJob:
         return TimingJob(**_known(TimingJob, values))
+
+    def to_json(self) -> Dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class EnvironmentCase:
+    """Environments that are stepped side by side in one process."""
+
+    environment: str
+    environments: int = 1
+    max_episode_steps: Optional[int] = None
+
+    @property
+    def key(self) -> str:
+        return "{} x{} limit {}".format(self.environment, self.environments, self.max_episode_steps)
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> EnvironmentCase:
+        return EnvironmentCase(**_known(EnvironmentCase, values))
+
+    def to_json(self) -> Dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class LimitsJob:
+    """What `limits` measures: the environments without an agent or, without any, the GPU."""
+
+    backend: str
+    """Module of `rldyno_rig.limits` that measures the GPU."""
+    environments: Tuple[EnvironmentCase, ...] = ()
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> LimitsJob:
+        return LimitsJob(values["backend"], tuple(map(EnvironmentCase.from_json, values["environments"])))
+
+    def to_json(self) -> Dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class UsabilityJob:
+    """One part of what `usability` tries; a part uses only some of the fields."""
+
+    backend: str
+    """Module of `rldyno_rig.backends` and of `rldyno_rig.usability`."""
+    part: str
+    """first_update, save, export or onnxruntime."""
+    mode: str = ""
+    network: str = ""
+    export: str = ""
+    """A name in the module's EXPORTS."""
+    paths: Tuple[str, ...] = ()
+    """Where packages are that only exporting needs."""
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> UsabilityJob:
+        return UsabilityJob(**_known(UsabilityJob, values))
 
     def to_json(self) -> Dict[str, Any]:
         return asdict(self)

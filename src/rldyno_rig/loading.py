@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, Mapping
+from typing import Any
 
 from rldyno_rig.backends.contract import Backend
 
@@ -17,8 +17,3 @@ def load_backend(name: str) -> Backend:
 def load_beside(room: str, name: str) -> Any:
     """The module of this backend's name in a room that has one per framework: `limits`, `usability`."""
     return importlib.import_module("rldyno_rig.{}.{}".format(room, name))
-
-
-def backend_name(job: Mapping[str, Any]) -> str:
-    """The toolchain's `backend`; jobs written before they carried it name only the framework."""
-    return str(job.get("backend") or job["framework"] + "_")

@@ -17,11 +17,12 @@ from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.limits import host, measure, study
 from rldyno.limits.disturbance import Watch, any_is_busy, warnings
-from rldyno.limits.values import DeviceLimits, EnvironmentCase, EnvironmentRate, StudyLimits
+from rldyno.limits.values import DeviceLimits, EnvironmentRate, StudyLimits
 from rldyno.processes.rig import Ended, Runtime
 from rldyno.records.manifest import Manifest
 from rldyno.session import session
 from rldyno_rig.algorithms.dqn import Dqn
+from rldyno_rig.job_files import LIMITS_FILE, EnvironmentCase, LimitsJob
 from rldyno_rig.limits import job as rig_limits
 
 DEVICE = DeviceLimits("cpu", 1, {"float32": 1e9}, 1e9, None)
@@ -182,10 +183,8 @@ def test_the_host_is_measured(monkeypatch: pytest.MonkeyPatch):
 
 def test_environments_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(rig_limits, "SECONDS", 0.03)
-    wanted = {"environment": "CartPole-v1", "environments": 2, "max_episode_steps": None}
-    (tmp_path / rig_limits.JOB_FILE).write_text(
-        json.dumps({"what": "environments", "environments": [wanted]})
-    )
+    job = LimitsJob("numpy_", (EnvironmentCase("CartPole-v1", 2),))
+    (tmp_path / LIMITS_FILE).write_text(json.dumps(job.to_json()))
     assert rig_limits.find(tmp_path) == 0
     (found,) = json.loads((tmp_path / rig_limits.FOUND_FILE).read_text())
     assert found["environments"] == 2
@@ -199,7 +198,9 @@ def test_environment_rates_are_kept_and_only_rise(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(
         measure,
         "run_job",
-        lambda job, interpreter, cores: [{**one, "steps_per_s": next(rates)} for one in job["environments"]],
+        lambda job, interpreter, cores: [
+            {**case.to_json(), "steps_per_s": next(rates)} for case in job.environments
+        ],
     )
     busy_machine(monkeypatch, 0.0, 0.0, 0.0)
     seen = [

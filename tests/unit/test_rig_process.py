@@ -14,6 +14,7 @@ import pytest
 from rldyno.errors import Problem
 from rldyno.processes import rig
 from rldyno.processes.rig import Ended, Runtime
+from rldyno_rig.job_files import LIMITS_FILE, EnvironmentCase, LimitsJob
 
 HERE = Runtime(Path(sys.executable), False, {"GIVEN": "1"})
 
@@ -83,9 +84,8 @@ def test_how_a_process_ended_is_one_line(ended: Ended, words: str) -> None:
 
 
 def test_the_answer_of_a_job_is_read(tmp_path: Path) -> None:
-    wanted = {"environment": "CartPole-v1", "environments": 1, "max_episode_steps": None}
-    job = rig.job_content("numpy", {"what": "environments", "environments": [wanted]})
-    (tmp_path / "limits.json").write_text(json.dumps(job))
+    job = LimitsJob("numpy_", (EnvironmentCase("CartPole-v1"),))
+    (tmp_path / LIMITS_FILE).write_text(json.dumps(job.to_json()))
     (rate,) = rig.answer_of("limits", tmp_path, HERE, "limits_found.json", what="stepping")
     assert rate["environment"] == "CartPole-v1"
     assert rate["steps_per_s"] > 0
@@ -105,14 +105,6 @@ def test_an_interpreter_that_cannot_start_is_a_problem(tmp_path: Path) -> None:
     nowhere = Runtime(tmp_path / "python", True, {})
     with pytest.raises(Problem, match=r"stepping failed: .*No such file"):
         rig.answer_of("limits", tmp_path, nowhere, "limits_found.json", what="stepping")
-
-
-def test_a_job_names_the_backend_of_its_toolchain() -> None:
-    assert rig.job_content("torch", {"mode": "eager"}) == {
-        "framework": "torch",
-        "backend": "torch_",
-        "mode": "eager",
-    }
 
 
 def test_a_trials_process_imports_nothing_heavy_to_start_a_rig() -> None:

@@ -36,10 +36,10 @@ def limits(
 
     from rldyno.limits.disturbance import warnings
     from rldyno.limits.measure import environment_rates, limits_of
-    from rldyno.limits.values import EnvironmentCase
     from rldyno.machine.devices import check_device
     from rldyno.machine.facts import usable_cores
     from rldyno.toolchains.resolve import parse_overrides
+    from rldyno_rig.job_files import EnvironmentCase
 
     check_device(device)
     overrides = parse_overrides(toolchain or [])

@@ -17,14 +17,15 @@ import numpy as np
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
 from rldyno.limits.disturbance import Watch
-from rldyno.limits.values import LIMITS_SCHEMA, DeviceLimits, EnvironmentCase, EnvironmentRate, Json
+from rldyno.limits.values import LIMITS_SCHEMA, DeviceLimits, EnvironmentRate, Json
 from rldyno.machine.cpus import available_cpus, place
 from rldyno.machine.facts import cpu_model, gpus, host_sha256
-from rldyno.processes.rig import Runtime, answer_of, failed, job_content, run
+from rldyno.processes.rig import Runtime, answer_of, failed, run
 from rldyno.records import files as records
-from rldyno.toolchains.catalogue import COMMON_THREAD_VARIABLES, gpu_limit_frameworks
+from rldyno.toolchains.catalogue import COMMON_THREAD_VARIABLES, gpu_limit_frameworks, toolchain
 from rldyno.toolchains.resolve import Interpreter, resolve
-from rldyno_rig.limits.job import FOUND_FILE, JOB_FILE
+from rldyno_rig.job_files import LIMITS_FILE, EnvironmentCase, LimitsJob
+from rldyno_rig.limits.job import FOUND_FILE
 
 TIME_LIMIT_S = 180.0
 ON_CPU = "the data is in the CPU's memory already"
@@ -81,17 +82,17 @@ def _step_environments(
     cases: Sequence[EnvironmentCase], overrides: Mapping[str, Path] | None
 ) -> list[EnvironmentRate]:
     interpreter = resolve("numpy", overrides)
-    job = {"what": "environments", "environments": [case.to_json() for case in cases]}
+    job = LimitsJob(toolchain("numpy").backend, tuple(cases))
     with Watch(_cpus(1)) as watch:
         found = run_job(job, interpreter, 1)
     return [replace(EnvironmentRate.from_json(raw), taken_percent=watch.taken_percent) for raw in found]
 
 
-def run_job(job: Json, interpreter: Interpreter, cores: int) -> Any:
+def run_job(job: LimitsJob, interpreter: Interpreter, cores: int) -> Any:
     """What the rig's `limits` job found, in a process on `cores` CPUs."""
     with tempfile.TemporaryDirectory(prefix="rldyno-limits-") as name:
         directory = Path(name)
-        records.write_json(directory / JOB_FILE, job_content(interpreter.framework, job))
+        records.write_json(directory / LIMITS_FILE, job.to_json())
         return answer_of(
             "limits",
             directory,
@@ -136,7 +137,7 @@ def _accelerator(cores: int, overrides: Mapping[str, Path] | None) -> DeviceLimi
         try:
             interpreter = resolve(framework, overrides)
             with Watch(_cpus(cores)) as watch:
-                found = run_job({"what": "device"}, interpreter, cores)
+                found = run_job(LimitsJob(toolchain(framework).backend), interpreter, cores)
         except Problem as problem:
             reasons.append(problem.message)
         else:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from rldyno.limits.floor import Floor, floor
-from rldyno.limits.values import DeviceLimits, EnvironmentCase, StudyLimits
+from rldyno.limits.values import DeviceLimits, StudyLimits
 from rldyno_rig.algorithms import LEARNERS, update_rows
+from rldyno_rig.job_files import EnvironmentCase
 
 Json = dict[str, Any]
 

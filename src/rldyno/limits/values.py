@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rldyno_rig.job_files import EnvironmentCase
+
 Json = dict[str, Any]
 
 LIMITS_SCHEMA = 1
@@ -100,30 +102,6 @@ class DeviceLimits:
             host_sha256=raw.get("host_sha256") or "",
             made_at=raw.get("made_at") or "",
         )
-
-
-@dataclass(frozen=True)
-class EnvironmentCase:
-    """Environments that are stepped side by side in one process."""
-
-    environment: str
-    environments: int = 1
-    max_episode_steps: int | None = None
-
-    @property
-    def key(self) -> str:
-        return f"{self.environment} x{self.environments} limit {self.max_episode_steps}"
-
-    def to_json(self) -> Json:
-        return {
-            "environment": self.environment,
-            "environments": self.environments,
-            "max_episode_steps": self.max_episode_steps,
-        }
-
-    @staticmethod
-    def from_json(raw: Mapping[str, Any]) -> EnvironmentCase:
-        return EnvironmentCase(raw["environment"], raw["environments"], raw["max_episode_steps"])
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from typing import IO, TYPE_CHECKING, Any
 import rldyno_rig
 from rldyno.errors import Problem
 from rldyno.processes.children import die_with_parent, kill_all
-from rldyno.records.files import Json
 from rldyno_rig.schema import SPAWN_VARIABLE
 
 if TYPE_CHECKING:
@@ -80,16 +79,6 @@ class Ended:
 
     def last_words(self, limit_s: float = TIME_LIMIT_S) -> str:
         return ending(self.code, self.err, limit_s)
-
-
-def job_content(framework: str, content: Json) -> Json:
-    """What every job file holds, and `content`.
-
-    `backend` is a module of rldyno_rig.backends: a toolchain may have another name than its framework.
-    """
-    from rldyno.toolchains.catalogue import toolchain
-
-    return {"framework": framework, "backend": toolchain(framework).backend, **content}
 
 
 def start_rig(

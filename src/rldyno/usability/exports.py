@@ -23,6 +23,7 @@ from rldyno.toolchains.resolve import Interpreter, ensure
 from rldyno.usability.frameworks import Export
 from rldyno.usability.process import first_mode, rig
 from rldyno_rig.hyper import NETWORKS
+from rldyno_rig.job_files import UsabilityJob
 
 Json = dict[str, Any]
 TOLERANCE = 1e-5
@@ -41,20 +42,14 @@ def measure(name: str, path: Export, interpreter: Interpreter, chain: Toolchain,
     for network in NETWORKS:
         home = directory / network
         home.mkdir()
-        job = {
-            "part": "export",
-            "mode": first_mode(chain),
-            "export": name,
-            "network": network,
-            "paths": extra,
-        }
+        job = UsabilityJob(chain.backend, "export", first_mode(chain), network, name, tuple(extra))
         networks[network] = _run(interpreter, chain, job, home)
     reason = next(filter(None, map(_failure, networks.values())), None)
     passing = any(answer.get("passing") for answer in networks.values())
     return {**found, "works": reason is None, "reason": reason, "networks": networks, "passing": passing}
 
 
-def _run(interpreter: Interpreter, chain: Toolchain, job: Json, directory: Path) -> Json:
+def _run(interpreter: Interpreter, chain: Toolchain, job: UsabilityJob, directory: Path) -> Json:
     answer = rig(interpreter, chain, job, directory)
     if answer["error"] or answer["difference"] is not None:
         return answer
@@ -62,7 +57,8 @@ def _run(interpreter: Interpreter, chain: Toolchain, job: Json, directory: Path)
         runtime = ensure([RUNTIME])[RUNTIME]
     except Problem as problem:
         return {**answer, "error": f"exported, but not run: {problem.message}", "passing": True}
-    return {**answer, **rig(runtime, toolchain(RUNTIME), {"part": "onnxruntime"}, directory)}
+    chain = toolchain(RUNTIME)
+    return {**answer, **rig(runtime, chain, UsabilityJob(chain.backend, "onnxruntime"), directory)}
 
 
 def _failure(answer: Json) -> str | None:

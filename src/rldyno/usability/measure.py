@@ -22,6 +22,7 @@ from rldyno.usability import exports, mistakes, package, process, releases, sour
 from rldyno.usability.frameworks import Description, describe, description_path
 from rldyno.usability.record import Absent, UsabilityFile, UsabilityRecord
 from rldyno_rig import identity
+from rldyno_rig.job_files import UsabilityJob
 
 Json = dict[str, Any]
 OnPart = Callable[[str, str], None]
@@ -138,7 +139,7 @@ def measure_mistakes(subject: Subject, work: Path) -> Json:
 
 
 def measure_save(subject: Subject, work: Path) -> Json:
-    job = {"part": "save", "mode": process.first_mode(subject.chain)}
+    job = UsabilityJob(subject.chain.backend, "save", process.first_mode(subject.chain))
     return process.rig(subject.interpreter, subject.chain, job, work)
 
 

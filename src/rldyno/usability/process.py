@@ -12,7 +12,8 @@ from rldyno.processes.rig import Ended, Runtime, run, run_rig
 from rldyno.records import files as records
 from rldyno.toolchains.catalogue import Toolchain
 from rldyno.toolchains.resolve import Interpreter
-from rldyno_rig.usability.job import ANSWER_FILE, JOB_FILE
+from rldyno_rig.job_files import USABILITY_FILE, UsabilityJob
+from rldyno_rig.usability.job import ANSWER_FILE
 
 Json = dict[str, Any]
 LONGEST_ERROR = 300
@@ -23,12 +24,11 @@ def start(interpreter: Interpreter, chain: Toolchain, arguments: list[str], dire
     return run(arguments, directory, _runtime(interpreter, chain))
 
 
-def rig(interpreter: Interpreter, chain: Toolchain, job: Json, directory: Path) -> Json:
+def rig(interpreter: Interpreter, chain: Toolchain, job: UsabilityJob, directory: Path) -> Json:
     """The answer of a `usability` job; a process that gave none is an answer too."""
     answer = directory / ANSWER_FILE
     answer.unlink(missing_ok=True)
-    given = {"framework": chain.backend.removesuffix("_"), "backend": chain.backend, **job}
-    records.write_json(directory / JOB_FILE, given)
+    records.write_json(directory / USABILITY_FILE, job.to_json())
     ended = run_rig("usability", directory, _runtime(interpreter, chain))
     found: Json = records.read_json(answer) if answer.exists() else {"error": ended.last_words()}
     if found["error"]:

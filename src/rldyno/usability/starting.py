@@ -11,6 +11,7 @@ from rldyno.processes.rig import Ended
 from rldyno.toolchains.catalogue import Toolchain
 from rldyno.toolchains.resolve import Interpreter
 from rldyno.usability.process import rig, start
+from rldyno_rig.job_files import UsabilityJob
 
 Json = dict[str, Any]
 IMPORTS = 5
@@ -64,9 +65,10 @@ def measure_first_update(
 
 
 def _first_update(interpreter: Interpreter, chain: Toolchain, mode: str, directory: Path) -> Json:
+    job = UsabilityJob(chain.backend, "first_update", mode)
     spent: list[float] = []
     while len(spent) < FIRST_UPDATES and not (spent and spent[0] > SLOW_S):
-        answer = rig(interpreter, chain, {"part": "first_update", "mode": mode}, directory)
+        answer = rig(interpreter, chain, job, directory)
         if answer["error"]:
             return {"first_s": None, "median_s": None, "reason": answer["error"]}
         spent.append(answer["nanoseconds"] / 1e9)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import sys
@@ -16,11 +15,12 @@ import numpy as np
 from rldyno_rig import hyper, schema, synthetic
 from rldyno_rig.algorithms import ALGORITHMS, synthetic_batch, update_rows
 from rldyno_rig.hyper import NETWORKS
-from rldyno_rig.loading import backend_name, load_backend, load_beside
+from rldyno_rig.job_files import USABILITY_FILE, UsabilityJob, read_json
+from rldyno_rig.loading import load_backend, load_beside
 from rldyno_rig.spec import Params, Spec, draw_params
 from rldyno_rig.training import write_json
 
-JOB_FILE, ANSWER_FILE = "usability.json", "answer.json"
+ANSWER_FILE = "answer.json"
 MADE, ONNX_FILE, GIVEN_FILE = "made", "model.onnx", "given.npz"
 DTYPE = "float32"
 ROWS = 8
@@ -28,11 +28,11 @@ REPEATS = 5
 
 
 def answer(directory: Path, started_ns: int) -> int:
-    """Reads usability.json: part, framework, mode, paths, network, export; writes answer.json."""
-    job = json.loads((directory / JOB_FILE).read_text(encoding="utf-8"))
+    """Reads usability.json, a `UsabilityJob`; writes answer.json."""
+    job = UsabilityJob.from_json(read_json(directory / USABILITY_FILE))
     # Packages that only exporting needs come after the toolchain's own, so that they replace none of them.
-    sys.path.extend(job.get("paths", []))
-    parts: Dict[str, Callable[[Dict[str, Any], Path], Dict[str, Any]]] = {
+    sys.path.extend(job.paths)
+    parts: Dict[str, Callable[[UsabilityJob, Path], Dict[str, Any]]] = {
         "first_update": first_update,
         "save": save_and_load,
         "export": export,
@@ -40,7 +40,7 @@ def answer(directory: Path, started_ns: int) -> int:
     }
     os.environ.setdefault(schema.SPAWN_VARIABLE, str(started_ns))
     try:
-        found = parts[job["part"]](job, directory)
+        found = parts[job.part](job, directory)
     except Exception as problem:
         traceback.print_exc()
         text = str(problem).strip()
@@ -49,7 +49,7 @@ def answer(directory: Path, started_ns: int) -> int:
     return 0
 
 
-def first_update(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
+def first_update(job: UsabilityJob, directory: Path) -> Dict[str, Any]:
     """Nanoseconds from the spawn of this process until the loss of a first DQN update is on the host."""
     spawned_ns = int(os.environ[schema.SPAWN_VARIABLE])
     backend, spec, learner = built(job, "mlp")
@@ -59,16 +59,16 @@ def first_update(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
     return {"nanoseconds": time.perf_counter_ns() - spawned_ns}
 
 
-def save_and_load(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
+def save_and_load(job: UsabilityJob, directory: Path) -> Dict[str, Any]:
     """Each network's weights, saved the framework's way and loaded into a learner that had others."""
-    way = load_beside("usability", backend_name(job))
+    way = load_beside("usability", job.backend)
     return {
         "by": way.SAVED_BY,
         "networks": {name: round_trip(job, directory, way, name) for name in NETWORKS},
     }
 
 
-def round_trip(job: Dict[str, Any], directory: Path, way: Any, network: str) -> Dict[str, Any]:
+def round_trip(job: UsabilityJob, directory: Path, way: Any, network: str) -> Dict[str, Any]:
     home = directory / network
     home.mkdir()
     _, _, learner = built(job, network)
@@ -90,15 +90,15 @@ def round_trip(job: Dict[str, Any], directory: Path, way: Any, network: str) -> 
     }
 
 
-def export(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
+def export(job: UsabilityJob, directory: Path) -> Dict[str, Any]:
     """Take one export path with one network; the largest difference from the backend's own outputs."""
-    way = load_beside("usability", backend_name(job))
-    _, spec, learner = built(job, job["network"])
+    way = load_beside("usability", job.backend)
+    _, spec, learner = built(job, job.network)
     obs = synthetic.observations(spec.network, np.random.default_rng(0), ROWS)
     expected = list(learner.forward(obs, None).values())
     made = directory / MADE
     made.mkdir()
-    outputs = way.EXPORTS[job["export"]](learner, obs, made)
+    outputs = way.EXPORTS[job.export](learner, obs, made)
     if outputs is not None:
         return {"file_bytes": size_of(made), "difference": largest(expected, outputs)}
     heads = {"head{}".format(index): array for index, array in enumerate(expected)}
@@ -106,7 +106,7 @@ def export(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
     return {"file_bytes": (made / ONNX_FILE).stat().st_size, "difference": None}
 
 
-def run_onnx(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
+def run_onnx(job: UsabilityJob, directory: Path) -> Dict[str, Any]:
     """In the toolchain of onnxruntime: run what another process exported."""
     import onnxruntime
 
@@ -128,16 +128,16 @@ def run_onnx(job: Dict[str, Any], directory: Path) -> Dict[str, Any]:
     }
 
 
-def built(job: Dict[str, Any], network: str, seed: int = 0) -> Tuple[Any, Spec, Any]:
+def built(job: UsabilityJob, network: str, seed: int = 0) -> Tuple[Any, Spec, Any]:
     """The backend, the spec of a DQN and its learner, as a trial makes them."""
-    backend = load_backend(backend_name(job))
+    backend = load_backend(job.backend)
     agent = ALGORITHMS["dqn"]
     if network == hyper.CNN:
         spec = agent.spec(agent.hyper(convolutions=hyper.CNN_SMALL), (4, 84, 84), agent.image_dtype, 6)
     else:
         spec = agent.spec(agent.hyper(), (4,), "float32", 2)
     params = draw_params(spec, np.random.default_rng(seed))
-    return backend, spec, backend.make(spec, params, job["mode"], "cpu", DTYPE)
+    return backend, spec, backend.make(spec, params, job.mode, "cpu", DTYPE)
 
 
 def largest(expected: List[np.ndarray], found: Any) -> float:
