@@ -128,10 +128,10 @@ def manifest_json(asked: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "schema": schema.SCHEMA_VERSION,
         "study_sha256": "5" * 64,
         "machine": {
-            "system": "Linux 6.1",
+            "os": "Linux 6.1",
             "cpu": "Example CPU @ 2.5 GHz",
-            "cores": 2,
-            "memory_bytes": 8 << 30,
+            "cores_usable": 2,
+            "memory_total_bytes": 8 << 30,
             "gpus": [],
         },
         "versions": {"rldyno": "0.1.0", "python": "3.11.7"},

@@ -17,6 +17,7 @@ from rldyno_rig.algorithms import ALGORITHMS, synthetic_batch, update_rows
 from rldyno_rig.algorithms.algorithm import Job
 from rldyno_rig.backends.contract import Backend
 from rldyno_rig.clock import Clock
+from rldyno_rig.facts_file import WorkerFacts
 from rldyno_rig.loading import load_backend
 from rldyno_rig.parts.streams import streams
 from rldyno_rig.recorder import Recorder
@@ -65,7 +66,7 @@ def _train(
     job = build(trial, backend, recorder)
     mark("build")
     note_memory("build")
-    write_json(directory / schema.FACTS_FILE, _facts(backend, job))
+    write_json(directory / schema.FACTS_FILE, _facts(backend, job).to_json())
     sizes = warm_up(job, first_called=lambda: mark("first_call"))
     note_memory("first_call")
 
@@ -150,21 +151,20 @@ def write_json(path: Path, value: Dict[str, Any]) -> None:
     partial.replace(path)
 
 
-def _facts(backend: Backend, job: Job) -> Dict[str, Any]:
+def _facts(backend: Backend, job: Job) -> WorkerFacts:
     described = backend.facts()
     network = job.spec.network
-    return {
-        "schema": schema.SCHEMA_VERSION,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "versions": described.pop("versions"),
-        "backend": described,
+    return WorkerFacts(
+        python=platform.python_version(),
+        numpy=np.__version__,
+        versions=described.pop("versions"),
+        backend=described,
+        observation_shape=tuple(network.observation_shape),
+        actions=network.actions,
+        network=hyper.network_kind(network.convolutions),
+        parameters=sum(int(np.prod(shape)) for shape in spec.parameter_shapes(network).values()),
         **identity.hashes(backend.__file__),
-        "observation_shape": list(network.observation_shape),
-        "actions": network.actions,
-        "network": hyper.network_kind(network.convolutions),
-        "parameters": sum(int(np.prod(shape)) for shape in spec.parameter_shapes(network).values()),
-    }
+    )
 
 
 def _check_weights(job: Job, recorder: Recorder) -> None:

@@ -13,6 +13,7 @@ from rldyno.doctor import spread
 from rldyno.doctor.diagnosis import Noise, diagnose, report_toolchain
 from rldyno.doctor.spread import spread_of
 from rldyno.machine.facts import Calibration
+from rldyno.records.machine_facts import MachineFacts
 from rldyno.toolchains.catalogue import Need, toolchain
 
 NEED = Need(any_of=("rldyno-no-such-compiler",), modes=("compile",), why="it compiles", fix="install it")
@@ -66,7 +67,7 @@ def test_given_interpreters_are_checked() -> None:
 
 
 def test_noise_is_a_finding(tmp_path: Path) -> None:
-    machine = {"memory_available_bytes": 8e9}
+    machine = MachineFacts(memory_available_bytes=8_000_000_000)
     calm = doctor._general_findings(machine, Noise(1, 0.02, 0.0), tmp_path, 10**12, True)
     assert list(calm) == []
     noisy = list(doctor._general_findings(machine, Noise(1, 0.4, 5.0), tmp_path, 10**12, True))
@@ -75,7 +76,7 @@ def test_noise_is_a_finding(tmp_path: Path) -> None:
 
 
 def test_steal_that_is_not_counted_is_no_finding(tmp_path: Path) -> None:
-    machine = {"memory_available_bytes": 8e9}
+    machine = MachineFacts(memory_available_bytes=8_000_000_000)
     assert list(doctor._general_findings(machine, Noise(1, 0.0, None), tmp_path, 10**12, True)) == []
 
 

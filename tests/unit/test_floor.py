@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,12 +21,15 @@ from rldyno.limits.floor import (
     memory_bytes,
 )
 from rldyno.limits.trials import MachineLimits
-from rldyno.limits.values import DeviceLimits
+from rldyno.records.machine_limits import DeviceLimits, StudyLimits
 from rldyno.results.load import load_results
 from rldyno_rig import hyper
 from rldyno_rig.algorithms import ALGORITHMS, LEARNERS
 from rldyno_rig.algorithms.dqn import Dqn
+from rldyno_rig.contestant import Contestant
+from rldyno_rig.facts_file import WorkerFacts
 from rldyno_rig.spec import Spec
+from rldyno_rig.trial_file import Budget, TrialFile
 from synthetic import NUMPY, TORCH, Shape, write_results
 
 # Multiply-adds of stooke2017's small network with 10 outputs, layer by layer.
@@ -107,7 +111,7 @@ def test_every_algorithm_has_a_floor(algorithm: str):
     assert found.seconds > 0
 
 
-FACTS = {"observation_shape": [4], "actions": 2}
+FACTS = WorkerFacts(observation_shape=(4,), actions=2)
 MANIFEST_LIMITS = {
     "devices": [
         {
@@ -122,26 +126,27 @@ MANIFEST_LIMITS = {
         {"environment": "CartPole-v1", "environments": 1, "max_episode_steps": None, "steps_per_s": 1e5}
     ],
 }
+LIMITS = StudyLimits.from_json(MANIFEST_LIMITS)
 
 
-def trial_of(**changes: object) -> dict[str, object]:
-    trial = {
-        "algorithm": "dqn",
-        "environment": "CartPole-v1",
-        "max_episode_steps": None,
-        "device": "cpu",
-        "cores": 1,
-        "dtype": "float32",
-        "hyper": hyper.to_json(Dqn(hidden=(64, 64), batch_size=32)),
-    }
-    return {**trial, **changes}
+def trial_of(**changes: Any) -> TrialFile:
+    trial = TrialFile(
+        trial="t",
+        contestant=Contestant("numpy", "eager"),
+        algorithm="dqn",
+        environment="CartPole-v1",
+        seed=0,
+        hyper=hyper.to_json(Dqn(hidden=(64, 64), batch_size=32)),
+        budget=Budget(steps=100),
+    )
+    return dataclasses.replace(trial, **changes)
 
 
 ROW = {"updates": 100, "phase_update_s": 0.07, "phase_transfer_s": 0.02, "phase_read_s": 0.01}
 
 
 def test_a_trial_is_compared_with_its_machine():
-    figures = MachineLimits(MANIFEST_LIMITS).figures(trial_of(), FACTS, ROW)
+    figures = MachineLimits(LIMITS).figures(trial_of(), FACTS, ROW)
     whole = 4 * 64 + 64 * 64 + 64 * 2
     floor_us = 2 * 32 * (4 * whole - 4 * 64) / 1e9 * 1e6
     assert figures["update_us"] == pytest.approx(1000.0)
@@ -155,20 +160,20 @@ def test_a_trial_is_compared_with_its_machine():
     ("trial", "facts", "limits"),
     [
         (trial_of(), FACTS, None),
-        (trial_of(), None, MANIFEST_LIMITS),
-        (trial_of(cores=2), FACTS, MANIFEST_LIMITS),
-        (trial_of(device="cuda"), FACTS, MANIFEST_LIMITS),
-        (trial_of(hyper={"gone": 1}), FACTS, MANIFEST_LIMITS),
+        (trial_of(), None, LIMITS),
+        (trial_of(cores=2), FACTS, LIMITS),
+        (trial_of(device="cuda"), FACTS, LIMITS),
+        (trial_of(hyper={"gone": 1}), FACTS, LIMITS),
     ],
 )
-def test_what_is_not_known_is_empty(trial: dict[str, object], facts: object, limits: object):
-    figures = MachineLimits(limits).figures(trial, facts, ROW)  # type: ignore[arg-type]
+def test_what_is_not_known_is_empty(trial: TrialFile, facts: WorkerFacts | None, limits: StudyLimits | None):
+    figures = MachineLimits(limits).figures(trial, facts, ROW)
     assert figures["update_us"] == pytest.approx(1000.0)
     assert figures["update_floor_us"] is figures["update_over_floor"] is figures["update_floor_bound"] is None
 
 
 def test_what_is_empty_says_why():
-    held = MachineLimits(MANIFEST_LIMITS)
+    held = MachineLimits(LIMITS)
     assert held.reasons(held.figures(trial_of(), FACTS, ROW)) == {}
     nothing = MachineLimits(None).figures(trial_of(), FACTS, {})
     assert set(MachineLimits.reasons(nothing)) == set(nothing)
@@ -176,10 +181,8 @@ def test_what_is_empty_says_why():
 
 
 def test_a_trial_without_updates_has_no_update_time():
-    assert (
-        MachineLimits(MANIFEST_LIMITS).figures(trial_of(), FACTS, {**ROW, "updates": 0})["update_us"] is None
-    )
-    assert MachineLimits(MANIFEST_LIMITS).figures(trial_of(), FACTS, {"updates": None})["update_us"] is None
+    assert MachineLimits(LIMITS).figures(trial_of(), FACTS, {**ROW, "updates": 0})["update_us"] is None
+    assert MachineLimits(LIMITS).figures(trial_of(), FACTS, {"updates": None})["update_us"] is None
 
 
 def test_distances_of_a_results_directory(tmp_path: Path):

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.limits import host, measure, study
-from rldyno.limits.disturbance import Watch, any_is_busy, warnings
-from rldyno.limits.values import DeviceLimits, EnvironmentRate, StudyLimits
+from rldyno.limits.disturbance import Watch, warnings
 from rldyno.processes.rig import Ended, Runtime
+from rldyno.records.machine_limits import DeviceLimits, EnvironmentRate, StudyLimits
 from rldyno.records.manifest import Manifest
 from rldyno.session import session
 from rldyno_rig.algorithms.dqn import Dqn
@@ -127,22 +127,22 @@ def test_a_finished_study_takes_over_limits_that_were_measured_again(
     run = SimpleNamespace(
         options=session.Options(),
         contestants_to_run={"numpy:eager"} if to_run else set(),
-        manifest=Manifest(limits=earlier.to_json()),
+        manifest=Manifest(limits=earlier),
         plan=None,
         print_line=print,
         directory=SimpleNamespace(write_manifest=written.append),
     )
     session.Session.measure_machine(run)  # type: ignore[arg-type]
     assert len(measured) == times
-    assert StudyLimits.from_json(written[-1].limits) == (better if times else earlier)
+    assert written[-1].limits == (better if times else earlier)
     idle = written[-1].idle_cpu_percent
     assert idle == (1.0 if to_run else None), "of the machine before its trials, not after"
 
 
 def test_limits_of_older_records_are_not_called_busy():
     assert warnings([DeviceLimits.from_json({"device": "cpu", "cores": 1})], [RATE]) == []
-    assert not any_is_busy(None)
-    assert any_is_busy(StudyLimits((), (replace(RATE, taken_percent=50.0),)).to_json())
+    assert not StudyLimits.from_json(None).is_busy
+    assert StudyLimits((), (replace(RATE, taken_percent=50.0),)).is_busy
 
 
 def test_limits_survive_json():

@@ -12,11 +12,13 @@ import pytest
 
 from rldyno.machine import facts as machine
 from rldyno.machine.facts import CpuTicks, calibrate, cgroup_cores, cpu_ticks, machine_facts, steal_percent
+from rldyno.records.machine_facts import MachineFacts
 
 
 def test_facts_are_json_and_do_not_name_the_host() -> None:
-    text = json.dumps(machine_facts())
+    text = json.dumps(machine_facts().to_json())
     facts = json.loads(text)
+    assert MachineFacts.from_json(facts).to_json() == facts
     assert facts["memory_total_bytes"] >= facts["memory_available_bytes"] > 0
     assert 1 <= facts["cores_usable"] <= os.cpu_count()
     assert facts["cpu"]
@@ -26,7 +28,7 @@ def test_facts_are_json_and_do_not_name_the_host() -> None:
     assert f'"{socket.gethostname()}"' not in text
 
 
-def test_machines_are_told_apart_by_name_and_by_hardware(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machines_differ_by_name_and_by_hardware(monkeypatch: pytest.MonkeyPatch) -> None:
     here = machine.host_sha256()
     assert machine.host_sha256() == here
     with monkeypatch.context() as patch:
@@ -145,9 +147,9 @@ class Gpus:
         return call
 
 
-def test_facts_of_a_gpu_that_does_not_tell_everything() -> None:
+def test_facts_of_a_gpu_that_does_not_report_everything() -> None:
     facts = machine._gpu(Gpus(), 0)
-    assert facts["name"] == "Fake 9000"
-    assert (facts["compute_capability"], facts["cuda_driver"]) == ("9.0", "12.8")
-    assert facts["power_limit_w"] is None
-    assert facts["reasons"] == {"power_limit_w": "NVML: Not Supported"}
+    assert facts.name == "Fake 9000"
+    assert (facts.compute_capability, facts.cuda_driver) == ("9.0", "12.8")
+    assert facts.power_limit_w is None
+    assert facts.reasons == {"power_limit_w": "NVML: Not Supported"}

@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 from rldyno.cli import app
 from rldyno.errors import Problem
-from rldyno.limits.values import DeviceLimits
 from rldyno.nets import show, tables
 from rldyno.nets.figures import figures
 from rldyno.nets.record import Kind, NetsRecord
 from rldyno.nets.remarks import remarks
 from rldyno.nets.work import ACT, PAGEABLE, RESIDENT, UPDATE, net_named
+from rldyno.records.machine_limits import DeviceLimits
 
 SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from rldyno.records.machine_facts import GpuFacts, MachineFacts
+from rldyno.records.machine_limits import DeviceLimits, StudyLimits
 from rldyno.records.manifest import AdaptiveSeeds, Amendment, InterimCheck, Manifest, ToolchainFacts
 from rldyno.records.outcome import NO_RESULT, NOT_RECORDED, Noise, Outcome
 from rldyno_rig.result_file import WorkerResult
@@ -33,7 +35,8 @@ MANIFEST = Manifest(
     title="t",
     started_at="now",
     resumed_at=("later",),
-    machine={"host_sha256": "here"},
+    machine=MachineFacts("here", gpus=(GpuFacts(0, "a GPU"),), load=(0.5, 0.4, 0.3), affinity=(0, 1)),
+    limits=StudyLimits((DeviceLimits("cpu", 1, {"float32": 1e9}, 1e9, None),)),
     idle_cpu_percent=1.5,
     toolchains={"torch": ToolchainFacts("3.12", "built", "cpu", {"torch": "2"})},
     left_out=("numpy:eager on cuda: it runs on cpu only",),

@@ -14,6 +14,7 @@ from rich.console import Console
 from rldyno.launch.launcher import EndedTrial, PreparedTrial
 from rldyno.machine.facts import host_sha256
 from rldyno.records.directory import ResultsDirectory
+from rldyno.records.machine_facts import MachineFacts
 from rldyno.records.manifest import Manifest
 from rldyno.records.outcome import Noise, Outcome
 from rldyno.records.trial_state import read_outcome, read_trial
@@ -34,7 +35,7 @@ steps = 300
 [hyper.dqn]
 learning_starts = 200
 """
-MANIFEST = Manifest(machine={"host_sha256": host_sha256()}, idle_cpu_percent=1.5)
+MANIFEST = Manifest(machine=MachineFacts(host_sha256()), idle_cpu_percent=1.5)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from rldyno.answers.comparison import compare
 from rldyno.errors import Problem
 from rldyno.limits.floor import UPDATE, floor, flops
 from rldyno.limits.trials import update_floor
-from rldyno.limits.values import DeviceLimits
+from rldyno.records.machine_limits import DeviceLimits
 from rldyno.results.load import load_results
 from rldyno.study.file import load_study
 from rldyno.study.plan import make_plan

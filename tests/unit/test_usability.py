@@ -14,6 +14,7 @@ import pytest
 
 import rldyno_rig
 from rldyno.processes.rig import Ended
+from rldyno.records.machine_facts import MachineFacts
 from rldyno.text.tables import latex, markdown
 from rldyno.toolchains.catalogue import catalogue
 from rldyno.usability import mistakes, package, releases, source, store
@@ -199,7 +200,7 @@ def test_a_report_takes_the_record_beside_it_else_that_of_the_same_versions(
     assert store.known(tmp_path, ran)["torch"].part("code")["lines"] == 1
     assert store.known(tmp_path, {"torch": {"python": "3.11.7", "torch": "2.14.0"}}) == {}
     beside = {"torch": record(code={"lines": 2}), "jax": record()}
-    store.write(tmp_path / store.FILE, UsabilityFile("now", {}, beside))
+    store.write(tmp_path / store.FILE, UsabilityFile("now", MachineFacts(), beside))
     assert {name: found.parts for name, found in store.known(tmp_path, ran).items()} == {
         "torch": {"code": {"lines": 2}}
     }
@@ -207,7 +208,9 @@ def test_a_report_takes_the_record_beside_it_else_that_of_the_same_versions(
 
 def test_a_damaged_record_is_no_record(tmp_path: Path) -> None:
     path = tmp_path / "usability.json"
-    whole = UsabilityFile("now", {"cores": 2}, {"torch": record()}, {"jax": Absent("missing", None)})
+    whole = UsabilityFile(
+        "now", MachineFacts(cores_usable=2), {"torch": record()}, {"jax": Absent("missing", None)}
+    )
     store.write(path, whole)
     assert store.read(path, UsabilityFile) == whole
     for damaged in ("{", json.dumps({"schema": SCHEMA + 1}), json.dumps({"schema": SCHEMA, "frameworks": 3})):
@@ -302,7 +305,7 @@ def test_the_report_has_the_section_when_it_is_known_and_escapes_it(
         [],
     )
     found = record(mistakes=dict.fromkeys(mistakes.SIDES, refused))
-    store.write(home / store.FILE, UsabilityFile("now", {}, {framework: found}))
+    store.write(home / store.FILE, UsabilityFile("now", MachineFacts(), {framework: found}))
     page = html_of(home)
     assert 'href="#usability"' in page
     assert "&lt;script&gt;3 is not 4&lt;/script&gt;" in page

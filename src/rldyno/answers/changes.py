@@ -18,6 +18,7 @@ from rldyno.columns import Column
 from rldyno.errors import Problem
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.files import read_json
+from rldyno.records.machine_facts import MachineFacts
 from rldyno.records.status import DONE
 from rldyno.results.columns import by_any_name, goals
 from rldyno.results.load import Results
@@ -255,22 +256,31 @@ def other_differences(before: Results, after: Results) -> Iterable[str]:
     """Machines and versions that differ, named before any figure is shown."""
     old, new = before.manifest.machine, after.manifest.machine
     for fact in MACHINE_FACTS:
-        if old.get(fact) != new.get(fact):
-            name = fact.removesuffix("_sha256").removesuffix("_bytes").replace("_", " ")
-            yield f"machine: {name} {shown(old.get(fact))} → {shown(new.get(fact))}"
-    for name, title in (("rldyno", "rldyno"), ("git_revision", "revision of rldyno")):
-        left, right = getattr(before.manifest, name), getattr(after.manifest, name)
+        left, right = machine_fact(old, fact), machine_fact(new, fact)
         if left != right:
-            yield f"{title} {shown(left or None)} → {shown(right or None)}"
+            name = fact.removesuffix("_sha256").removesuffix("_bytes").replace("_", " ")
+            yield f"machine: {name} {shown(left)} → {shown(right)}"
+    for name, title in (("rldyno", "rldyno"), ("git_revision", "revision of rldyno")):
+        was, became = getattr(before.manifest, name), getattr(after.manifest, name)
+        if was != became:
+            yield f"{title} {shown(was or None)} → {shown(became or None)}"
     for contestant in sorted(before.versions.keys() & after.versions.keys()):
         packages, later = before.versions[contestant][0], after.versions[contestant][0]
         for package in sorted(packages.keys() | later.keys()):
             if packages.get(package) != later.get(package):
                 yield f"{contestant}: {package} {shown(packages.get(package))} → {shown(later.get(package))}"
     for contestant in sorted(before.facts.keys() & after.facts.keys()):
-        if before.facts[contestant].get("backend_sha256") != after.facts[contestant].get("backend_sha256"):
+        if before.facts[contestant].backend_sha256 != after.facts[contestant].backend_sha256:
             yield f"{contestant}: its backend has changed"
     yield from noise_difference(before, after)
+
+
+def machine_fact(machine: MachineFacts, name: str) -> Any:
+    if name != "gpus":
+        return getattr(machine, name)
+    return (
+        "; ".join(f"{gpu.name}, driver {gpu.driver}, {gpu.power_limit_w} W" for gpu in machine.gpus) or None
+    )
 
 
 def noise_difference(before: Results, after: Results) -> Iterable[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from rldyno.nets.record import NetsRecord, read_record
 from rldyno.proofs.certificate import VALID
 from rldyno.records.directory import MANIFEST_FILE
 from rldyno.records.files import Json
+from rldyno.records.machine_facts import MachineFacts
 from rldyno.records.status import DONE
 from rldyno.results.load import AXES, Results, load_results
 from rldyno.stats.anytime import widened
@@ -106,8 +107,8 @@ def gather(several: Sequence[Results], timed: Sequence[NetsRecord] = ()) -> Evid
         uncertified |= nets.unproven(record)
         rows += nets.rounds(record, system_of(record.machine))
     machines = [*(results.manifest.machine for results in several), *(one.machine for one in timed)]
-    gpus = any((machine or {}).get("gpus") for machine in machines)
-    return Evidence(tuple(rows), frozenset(uncertified), tuple(axes), bool(gpus))
+    gpus = any(machine.gpus for machine in machines)
+    return Evidence(tuple(rows), frozenset(uncertified), tuple(axes), gpus)
 
 
 def gather_in(directories: Iterable[Path]) -> Evidence:
@@ -122,8 +123,8 @@ def gather_in(directories: Iterable[Path]) -> Evidence:
     return gather(several, timed)
 
 
-def system_of(machine: Mapping[str, Any]) -> str:
-    return str(machine.get("os") or machine.get("system") or "unknown")
+def system_of(machine: MachineFacts) -> str:
+    return machine.os or "unknown"
 
 
 def plain(value: Any) -> Any:

@@ -70,19 +70,19 @@ def _facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     from rldyno.toolchains.progress import megabytes
 
     machine, noise = diagnosis.machine, diagnosis.noise
-    compilers = [name for name, version in machine["compilers"].items() if version]
-    cores = f"{machine['cores_usable']} of {machine['cores_logical']} cores usable"
-    free, total = machine["memory_available_bytes"], machine["memory_total_bytes"]
-    gpus = [f"{gpu['name']} ({megabytes(gpu['memory_total_bytes'])})" for gpu in machine["gpus"]]
+    compilers = [name for name, version in machine.compilers.items() if version]
+    cores = f"{machine.cores_usable} of {machine.cores_logical} cores usable"
+    free, total = machine.memory_available_bytes, machine.memory_total_bytes
+    gpus = [f"{gpu.name} ({megabytes(gpu.memory_total_bytes)})" for gpu in machine.gpus]
     steal = "not counted here" if noise.steal_percent is None else f"{noise.steal_percent:.1f} %"
-    hosted = f", in a {machine['virtualisation']}" if machine["virtualisation"] else ""
+    hosted = f", in a {machine.virtualisation}" if machine.virtualisation else ""
     return [
-        ("system", f"{machine['os']}, kernel {machine['kernel']}{hosted}"),
-        ("processor", f"{machine['cpu']}: {cores}"),
+        ("system", f"{machine.os}, kernel {machine.kernel}{hosted}"),
+        ("processor", f"{machine.cpu}: {cores}"),
         ("memory", f"{megabytes(free)} free of {megabytes(total)}"),
-        ("GPUs", ", ".join(gpus) or f"none ({machine['gpus_reason']})"),
-        ("CPU energy", machine["cpu_energy_reason"] or "readable"),
-        ("counters", machine["counters_reason"] or "readable"),
+        ("GPUs", ", ".join(gpus) or f"none ({machine.gpus_reason})"),
+        ("CPU energy", machine.cpu_energy_reason or "readable"),
+        ("counters", machine.counters_reason or "readable"),
         ("disk", f"{megabytes(diagnosis.cache_free_bytes)} free in {diagnosis.cache}"),
         ("Pythons", ", ".join(python.version for python in diagnosis.pythons)),
         ("compilers", ", ".join(compilers) or "none"),

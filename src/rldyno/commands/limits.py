@@ -11,7 +11,7 @@ from rldyno.commands.options import Toolchains
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from rldyno.limits.values import DeviceLimits, EnvironmentRate
+    from rldyno.records.machine_limits import DeviceLimits, EnvironmentRate
 
 _LABELS = {
     "flops_per_s": "matrix product",
@@ -38,6 +38,7 @@ def limits(
     from rldyno.limits.measure import environment_rates, limits_of
     from rldyno.machine.devices import check_device
     from rldyno.machine.facts import usable_cores
+    from rldyno.records.machine_limits import EnvironmentCase
     from rldyno.toolchains.resolve import parse_overrides
     from rldyno_rig.job_files import EnvironmentCase
 

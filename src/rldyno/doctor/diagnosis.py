@@ -13,6 +13,7 @@ from rldyno.config import cache_dir, config_path
 from rldyno.doctor.spread import Spread
 from rldyno.errors import Problem
 from rldyno.machine.facts import calibrate, cpu_ticks, machine_facts, machine_variant, steal_percent
+from rldyno.records.machine_facts import MachineFacts
 from rldyno.toolchains.catalogue import Toolchain, read_catalogue
 from rldyno.toolchains.interpreters import Python, find_python, installed_pythons
 from rldyno.toolchains.resolve import check_given, state
@@ -59,7 +60,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    machine: dict[str, Any]
+    machine: MachineFacts
     config: str | None
     cache: str
     cache_free_bytes: int
@@ -74,7 +75,7 @@ class Diagnosis:
     """Some contestant is ready, or can be built."""
 
     def to_json(self) -> dict[str, Any]:
-        values = asdict(self)
+        values = asdict(self) | {"machine": self.machine.to_json()}
         for python in values["pythons"]:
             python["path"] = str(python["path"])
         return values
@@ -186,7 +187,7 @@ def _can_run(report: ToolchainReport, cache_writable: bool) -> bool:
 
 
 def _general_findings(
-    machine: Mapping[str, Any], noise: Noise, cache: Path, free_bytes: int, writable: bool
+    machine: MachineFacts, noise: Noise, cache: Path, free_bytes: int, writable: bool
 ) -> Iterator[Finding]:
     if not writable:
         yield Finding(f"cannot write to {cache}", "set RLDYNO_CACHE_DIR to a directory you can write to")
@@ -195,10 +196,9 @@ def _general_findings(
             f"only {free_bytes / 1e9:.1f} GB free for toolchains",
             "rldyno setup --prune, or set RLDYNO_CACHE_DIR to a larger disk",
         )
-    if machine["memory_available_bytes"] < LOW_MEMORY_BYTES:
-        yield Finding(
-            f"only {machine['memory_available_bytes'] / 1e9:.1f} GB of memory free", "close other programs"
-        )
+    free_memory = machine.memory_available_bytes
+    if free_memory is not None and free_memory < LOW_MEMORY_BYTES:
+        yield Finding(f"only {free_memory / 1e9:.1f} GB of memory free", "close other programs")
     if noise.calibration_spread > NOISY_SPREAD:
         yield Finding(
             f"a fixed piece of work varies by {noise.calibration_spread:.0%}: timings will be noisy",

@@ -8,13 +8,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from rldyno.limits.values import StudyLimits
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from rldyno.limits.values import DeviceLimits, EnvironmentRate, Json
     from rldyno.probe.tree import CpuTimes
+    from rldyno.records.machine_limits import DeviceLimits, EnvironmentRate
 
 
 class Watch:
@@ -50,11 +48,6 @@ def cpu_s_with_children() -> float:
     """Of this process and the children it waited for."""
     spent = os.times()
     return spent.user + spent.system + spent.children_user + spent.children_system
-
-
-def any_is_busy(limits: Json | None) -> bool:
-    """`limits` as a manifest keeps them."""
-    return StudyLimits.from_json(limits).is_busy
 
 
 def warnings(devices: Iterable[DeviceLimits], environments: Iterable[EnvironmentRate] = ()) -> list[str]:

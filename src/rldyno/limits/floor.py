@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rldyno.limits.values import DeviceLimits
+from rldyno.records.machine_limits import DeviceLimits
 from rldyno_rig.algorithms import LEARNERS, synthetic_batch
 from rldyno_rig.spec import ADAM, Network, Spec, convolution_outputs, parameter_shapes
 

@@ -17,11 +17,11 @@ import numpy as np
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
 from rldyno.limits.disturbance import Watch
-from rldyno.limits.values import LIMITS_SCHEMA, DeviceLimits, EnvironmentRate, Json
 from rldyno.machine.cpus import available_cpus, place
 from rldyno.machine.facts import cpu_model, gpus, host_sha256
 from rldyno.processes.rig import Runtime, answer_of, failed, run
 from rldyno.records import files as records
+from rldyno.records.machine_limits import LIMITS_SCHEMA, DeviceLimits, EnvironmentRate, Json
 from rldyno.toolchains.catalogue import COMMON_THREAD_VARIABLES, gpu_limit_frameworks, toolchain
 from rldyno.toolchains.resolve import Interpreter, resolve
 from rldyno_rig.job_files import LIMITS_FILE, EnvironmentCase, LimitsJob
@@ -170,6 +170,6 @@ def _cpus(cores: int) -> Sequence[int] | None:
 
 
 def _path(device: str, cores: int) -> Path:
-    accelerators = "" if device == "cpu" else "-".join(gpu["name"] for gpu in gpus()[0])
+    accelerators = "" if device == "cpu" else "-".join(gpu.name or "" for gpu in gpus()[0])
     words = re.sub(r"[^A-Za-z0-9]+", "-", f"{device}-{accelerators}").strip("-").lower()
     return cache_dir() / "limits" / f"{words}-{cores}-{host_sha256()}-v{LIMITS_SCHEMA}.json"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rldyno.errors import Problem
 from rldyno.limits.disturbance import warnings
 from rldyno.limits.measure import environment_rates, limits_of
-from rldyno.limits.values import StudyLimits
+from rldyno.records.machine_limits import StudyLimits
 from rldyno_rig.job_files import EnvironmentCase
 
 if TYPE_CHECKING:

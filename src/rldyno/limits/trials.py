@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from rldyno.limits.floor import Floor, floor
-from rldyno.limits.values import DeviceLimits, StudyLimits
+from rldyno.records.machine_limits import DeviceLimits, StudyLimits
 from rldyno_rig.algorithms import LEARNERS, update_rows
+from rldyno_rig.facts_file import WorkerFacts
 from rldyno_rig.job_files import EnvironmentCase
+from rldyno_rig.trial_file import TrialFile
 
-Json = dict[str, Any]
-
+Row = dict[str, Any]
+"""One row of the result table: column → value."""
 
 NO_UPDATE = "no update was made, or its phases were not recorded"
 NO_FLOOR = "the limits of this device with so many cores were not measured, or the trial left no facts"
@@ -20,14 +22,14 @@ NO_RATE = "these environments were not stepped alone on this machine"
 class MachineLimits:
     """`limits` of a manifest; None or empty where they were not measured."""
 
-    def __init__(self, limits: Json | None) -> None:
-        found = StudyLimits.from_json(limits)
+    def __init__(self, limits: StudyLimits | None) -> None:
+        found = limits or StudyLimits()
         self._devices = {(one.device, one.cores): one for one in found.devices}
         self._rates = {one.case: one.steps_per_s for one in found.environments}
         self._floors: dict[str, Floor | None] = {}
         """By everything a floor depends on: thousands of trials share a few networks."""
 
-    def figures(self, trial: Json, facts: Json | None, row: Json) -> Json:
+    def figures(self, trial: TrialFile, facts: WorkerFacts | None, row: Row) -> Row:
         """Columns of the results table; None where the limits or the trial's network are not known."""
         spent = [row.get(f"phase_{phase}_s") for phase in ("update", "transfer", "read")]
         known = [seconds for seconds in spent if seconds is not None]
@@ -44,7 +46,7 @@ class MachineLimits:
         }
 
     @staticmethod
-    def reasons(figures: Json) -> dict[str, str]:
+    def reasons(figures: Row) -> dict[str, str]:
         """Column → why it is empty."""
         causes = {
             "update_us": NO_UPDATE,
@@ -55,34 +57,30 @@ class MachineLimits:
         }
         return {name: why for name, why in causes.items() if figures[name] is None}
 
-    def _floor(self, trial: Json, facts: Json) -> Floor | None:
+    def _floor(self, trial: TrialFile, facts: WorkerFacts) -> Floor | None:
         """Of one update of this trial: host arrays in, weights changed."""
-        limits = self._devices.get((trial.get("device") or "", trial.get("cores") or 0))
-        shape, actions = facts.get("observation_shape"), facts.get("actions")
+        limits = self._devices.get((trial.device, trial.cores))
+        shape, actions = facts.observation_shape, facts.actions
         if limits is None or not shape or not actions:
             return None
-        dtype = trial.get("dtype", "float32")
-        key = repr((limits.device, limits.cores, dtype, trial["algorithm"], shape, actions, trial["hyper"]))
+        key = repr((trial.device, trial.cores, trial.dtype, trial.algorithm, shape, actions, trial.hyper))
         if key not in self._floors:
-            self._floors[key] = update_floor(
-                trial["algorithm"], trial["hyper"], shape, actions, limits, dtype
-            )
+            self._floors[key] = update_floor(trial, shape, actions, limits)
         return self._floors[key]
 
-    def _environment_rate(self, trial: Json) -> float | None:
+    def _environment_rate(self, trial: TrialFile) -> float | None:
         """Steps per second of the trial's environments without an agent: no contestant can be faster."""
-        count = (trial.get("hyper") or {}).get("environments")
-        case = EnvironmentCase(trial.get("environment") or "", count or 0, trial.get("max_episode_steps"))
-        return self._rates.get(case)
+        count = trial.hyper.get("environments") or 0
+        return self._rates.get(EnvironmentCase(trial.environment, count, trial.max_episode_steps))
 
 
 def update_floor(
-    algorithm: str, values: Json, shape: list[int], actions: int, limits: DeviceLimits, dtype: str
+    trial: TrialFile, shape: tuple[int, ...], actions: int, limits: DeviceLimits
 ) -> Floor | None:
     try:
-        known = LEARNERS[algorithm]
+        known = LEARNERS[trial.algorithm]
         dtype_of_obs = known.image_dtype if len(shape) == 3 else "float32"
-        spec = known.spec(known.hyper_from_json(values), tuple(shape), dtype_of_obs, actions)
+        spec = known.spec(known.hyper_from_json(trial.hyper), shape, dtype_of_obs, actions)
     except (KeyError, TypeError, ValueError):  # of an algorithm that had other fields then
         return None
-    return floor(spec, update_rows(spec), limits, dtype)
+    return floor(spec, update_rows(spec), limits, trial.dtype)

@@ -17,39 +17,44 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import psutil
 
+if TYPE_CHECKING:
+    from rldyno.records.machine_facts import GpuFacts, MachineFacts
+
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 
-def machine_facts() -> dict[str, Any]:
-    """Everything a reader of the results needs to know about the machine, as JSON-able values."""
+def machine_facts() -> MachineFacts:
+    from rldyno.records.machine_facts import MachineFacts
+
     memory = psutil.virtual_memory()
     gpu_list, no_gpus = gpus()
-    return {
-        "host_sha256": host_sha256(),
-        "os": _os_name(),
-        "kernel": platform.release(),
-        "architecture": platform.machine(),
-        "python": platform.python_version(),
-        "cpu": cpu_model(),
-        "cores_logical": os.cpu_count(),
-        "cores_physical": psutil.cpu_count(logical=False),
-        "cores_usable": usable_cores(),
-        "affinity": affinity(),
-        "cgroup_cores": cgroup_cores(),
-        "memory_total_bytes": memory.total,
-        "memory_available_bytes": memory.available,
-        "load": _load(),
-        "gpus": gpu_list,
-        "gpus_reason": no_gpus,
+    allowed = affinity()
+    return MachineFacts(
+        host_sha256=host_sha256(),
+        os=_os_name(),
+        kernel=platform.release(),
+        architecture=platform.machine(),
+        python=platform.python_version(),
+        cpu=cpu_model(),
+        cores_logical=os.cpu_count(),
+        cores_physical=psutil.cpu_count(logical=False),
+        cores_usable=usable_cores(),
+        affinity=None if allowed is None else tuple(allowed),
+        cgroup_cores=cgroup_cores(),
+        memory_total_bytes=memory.total,
+        memory_available_bytes=memory.available,
+        load=_load(),
+        gpus=gpu_list,
+        gpus_reason=no_gpus,
         **_counter_reasons(),
-        "compilers": compilers(),
-        "virtualisation": virtualisation(),
-    }
+        compilers=compilers(),
+        virtualisation=virtualisation(),
+    )
 
 
 def _counter_reasons() -> dict[str, str | None]:
@@ -106,17 +111,17 @@ def cgroup_cores(root: Path = _CGROUP_ROOT, membership: Path = Path("/proc/self/
     return min(quotas, default=None)
 
 
-def gpus() -> tuple[list[dict[str, Any]], str | None]:
+def gpus() -> tuple[tuple[GpuFacts, ...], str | None]:
     """NVIDIA GPUs, and why there are none."""
     from rldyno.probe.nvml import opened_nvml
 
     with opened_nvml() as (nvml, reason):
         if nvml is None:
-            return [], reason
+            return (), reason
         try:
-            found = [_gpu(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
+            found = tuple(_gpu(nvml, index) for index in range(nvml.nvmlDeviceGetCount()))
         except nvml.NVMLError as error:
-            return [], f"NVML: {error}"
+            return (), f"NVML: {error}"
         return found, None if found else "the driver lists no GPU"
 
 
@@ -228,8 +233,10 @@ def _quota_v1(group: Path) -> float | None:
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
 
 
-def _gpu(nvml: Any, index: int) -> dict[str, Any]:
+def _gpu(nvml: Any, index: int) -> GpuFacts:
     """What a card or driver does not report is None, with the reason in `reasons`."""
+    from rldyno.records.machine_facts import GpuFacts
+
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     calls: dict[str, Callable[[], Any]] = {
         "name": lambda: nvml.nvmlDeviceGetName(handle),
@@ -241,15 +248,14 @@ def _gpu(nvml: Any, index: int) -> dict[str, Any]:
         "driver": nvml.nvmlSystemGetDriverVersion,
         "cuda_driver": lambda: _cuda_version(nvml.nvmlSystemGetCudaDriverVersion()),
     }
-    facts: dict[str, Any] = {"index": index}
+    facts: dict[str, Any] = {}
     reasons = {}
     for name, call in calls.items():
         try:
             facts[name] = call()
         except nvml.NVMLError as error:
-            facts[name] = None
             reasons[name] = f"NVML: {error}"
-    return {**facts, "reasons": reasons}
+    return GpuFacts(index, **facts, reasons=reasons)
 
 
 def _cuda_version(number: int) -> str:
@@ -277,10 +283,10 @@ def _os_name() -> str:
     return f"{platform.system()} {platform.mac_ver()[0] or platform.release()}"
 
 
-def _load() -> list[float] | None:
+def _load() -> tuple[float, ...] | None:
     """Mean number of runnable processes over 1, 5 and 15 minutes."""
     with contextlib.suppress(OSError, AttributeError):
-        return list(os.getloadavg())
+        return os.getloadavg()
     return None
 
 

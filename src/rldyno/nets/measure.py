@@ -13,7 +13,6 @@ from pathlib import Path
 from rldyno.errors import Problem
 from rldyno.limits.disturbance import Watch
 from rldyno.limits.measure import limits_of
-from rldyno.limits.values import DeviceLimits
 from rldyno.machine.cpus import available_cpus, place
 from rldyno.nets import workers
 from rldyno.nets.record import Kind, NetsRecord, Round
@@ -23,6 +22,7 @@ from rldyno.nets.utilisation import Meter, Utilisation, open_meter
 from rldyno.nets.work import Benchmark, Net
 from rldyno.processes.control import pin
 from rldyno.records.directory import check_free
+from rldyno.records.machine_limits import DeviceLimits
 from rldyno.toolchains.resolve import Interpreter
 
 SHUFFLE_SEED = 0

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rldyno.errors import Problem
-from rldyno.limits.values import DeviceLimits
 from rldyno.nets.work import NETS_FILE, PAPER_ROWS, Benchmark
 from rldyno.proofs.certificate import ABSENT, VALID
 from rldyno.records import files as records
+from rldyno.records.machine_facts import MachineFacts
+from rldyno.records.machine_limits import DeviceLimits
 
 Json = dict[str, Any]
 
@@ -150,8 +151,7 @@ class Disturbance:
 @dataclass(frozen=True)
 class NetsRecord:
     benchmark: Benchmark
-    machine: Mapping[str, Any]
-    """Facts of the machine (`rldyno.machine.facts`)."""
+    machine: MachineFacts
     measurements: tuple[Measurement, ...] = ()
     workers: tuple[TimedWorker, ...] = ()
     absent: tuple[LeftOut, ...] = ()
@@ -174,7 +174,7 @@ class NetsRecord:
             **self.circumstances,
             "complete": self.complete,
             "asked": self.benchmark.to_json(),
-            "machine": dict(self.machine),
+            "machine": self.machine.to_json(),
             "gpu_percent_reason": self.gpu_percent_reason,
             "limits": None if self.limits is None else self.limits.to_json(),
             "workers": [one.to_json() for one in self.workers],
@@ -188,7 +188,7 @@ class NetsRecord:
         limits = raw.get("limits")
         return NetsRecord(
             benchmark=Benchmark.from_json(raw["asked"]),
-            machine=raw["machine"],
+            machine=MachineFacts.from_json(raw["machine"]),
             measurements=tuple(Measurement.from_json(one) for one in raw["measurements"]),
             workers=tuple(TimedWorker.from_json(one) for one in raw["workers"]),
             absent=tuple(LeftOut(**one) for one in raw.get("absent") or ()),

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import rldyno
-from rldyno.limits.values import DeviceLimits
 from rldyno.machine.facts import machine_facts
 from rldyno.nets.record import Disturbance, Kind, LeftOut, Measurement, NetsRecord, Round, TimedWorker
 from rldyno.nets.work import Benchmark
 from rldyno.records import files as records
+from rldyno.records.machine_limits import DeviceLimits
 from rldyno.records.provenance import git_revision
 from rldyno.toolchains.resolve import Interpreter
 

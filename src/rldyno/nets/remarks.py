@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rldyno.limits.disturbance import warnings
-from rldyno.limits.values import is_busy
 from rldyno.nets import tables
 from rldyno.nets.record import NetsRecord
 from rldyno.nets.utilisation import SHORTEST_S
+from rldyno.records.machine_limits import is_busy
 
 
 def remarks(record: NetsRecord) -> list[str]:

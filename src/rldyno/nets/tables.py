@@ -164,8 +164,8 @@ def where(record: NetsRecord) -> str:
     benchmark, machine = record.benchmark, record.machine
     cores = f"{benchmark.cores} core{'s' if benchmark.cores != 1 else ''}"
     if benchmark.device == "cpu":
-        return f"{machine['cpu']}, {cores}, {benchmark.dtype}"
-    names = ", ".join(dict.fromkeys(gpu["name"] for gpu in machine["gpus"])) or benchmark.device
+        return f"{machine.cpu}, {cores}, {benchmark.dtype}"
+    names = ", ".join(dict.fromkeys(gpu.name or "GPU" for gpu in machine.gpus)) or benchmark.device
     return f"{names}, {cores}, {benchmark.dtype}"
 
 

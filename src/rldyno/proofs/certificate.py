@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rldyno_rig.contestant import Contestant
+from rldyno_rig.facts_file import WorkerFacts
 from rldyno_rig.proof.rung import Rung
 
 Json = dict[str, Any]
@@ -73,10 +74,13 @@ class Code:
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> Code:
-        """Of a certificate, or of a trial's facts.json."""
         return Code(
             raw.get("backend_sha256") or "", raw.get("reference_sha256") or "", raw.get("versions") or {}
         )
+
+    @staticmethod
+    def of(facts: WorkerFacts) -> Code:
+        return Code(facts.backend_sha256, facts.reference_sha256, facts.versions)
 
     def difference(self, other: Code) -> str | None:
         """What `other` has that this code has not, in words; None where both are the same."""

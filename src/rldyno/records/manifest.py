@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from rldyno.records.files import Json
+from rldyno.records.machine_facts import MachineFacts
+from rldyno.records.machine_limits import StudyLimits
 from rldyno_rig.schema import SCHEMA_VERSION
 
 
@@ -124,12 +126,12 @@ class Manifest:
     study_sha256: str = ""
     started_at: str = ""
     resumed_at: tuple[str, ...] = ()
-    machine: Mapping[str, Any] = field(default_factory=dict)
-    """Facts of the machine that began the run (`rldyno.machine.facts`)."""
+    machine: MachineFacts = field(default_factory=MachineFacts)
+    """The machine that began the run."""
     versions: Mapping[str, str | None] = field(default_factory=dict)
     """Of Python and packages of the lab."""
-    limits: Json | None = None
-    """What this machine can do at best (`rldyno.limits`); None when it was not measured."""
+    limits: StudyLimits | None = None
+    """What this machine can do at best; None when it was not measured."""
     idle_cpu_percent: float | None = None
     """CPU use of the machine before the first trial."""
     toolchains: Mapping[str, ToolchainFacts] = field(default_factory=dict)
@@ -144,7 +146,7 @@ class Manifest:
     @property
     def host(self) -> str | None:
         """The machine that began the run, as a hash."""
-        return self.machine.get("host_sha256")
+        return self.machine.host_sha256
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> Manifest:
@@ -154,6 +156,9 @@ class Manifest:
         toolchains = values.get("toolchains") or {}
         known["toolchains"] = {name: ToolchainFacts.from_json(facts) for name, facts in toolchains.items()}
         known["amended"] = tuple(map(Amendment.from_json, values.get("amended") or ()))
+        known["machine"] = MachineFacts.from_json(values.get("machine") or {})
+        limits = values.get("limits")
+        known["limits"] = StudyLimits.from_json(limits) if limits else None
         adaptive = values.get("adaptive")
         known["adaptive"] = AdaptiveSeeds.from_json(adaptive) if adaptive else None
         return Manifest(**known)
@@ -163,6 +168,8 @@ class Manifest:
         written |= {name: getattr(self, name) for name in _FIELDS}
         return written | {
             "resumed_at": list(self.resumed_at),
+            "machine": self.machine.to_json(),
+            "limits": self.limits.to_json() if self.limits else None,
             "toolchains": {name: facts.to_json() for name, facts in self.toolchains.items()},
             "left_out": list(self.left_out),
             "amended": [amendment.to_json() for amendment in self.amended],

@@ -28,6 +28,7 @@ from rldyno.records.status import PENDING
 from rldyno.results.columns import COLUMNS
 from rldyno.results.rows import Row, RowReader
 from rldyno_rig import schema
+from rldyno_rig.facts_file import WorkerFacts
 from rldyno_rig.hyper import network_kind
 from rldyno_rig.trial_file import TrialFile
 
@@ -61,7 +62,7 @@ class Results:
     """The study file, verbatim; empty when it is missing."""
     manifest: Manifest
     trials: pl.DataFrame
-    facts: Mapping[str, Json]
+    facts: Mapping[str, WorkerFacts]
     """facts.json of one trial per contestant."""
     versions: Mapping[str, tuple[Mapping[str, str], ...]]
     """The distinct sets of package versions, Python's included, that a contestant's trials ran with."""
@@ -117,8 +118,13 @@ def load_results(directory: Path) -> Results:
         home = trials / trial
         requested = files.read_trial(home / schema.TRIAL_FILE)
         if requested is not None:
-            facts = files.read(home / schema.FACTS_FILE)
-            table.add(trial, *requested, facts, files.read(home / schema.OUTCOME_FILE))
+            facts, outcome = files.read(home / schema.FACTS_FILE), files.read(home / schema.OUTCOME_FILE)
+            table.add(
+                trial,
+                requested,
+                None if facts is None else WorkerFacts.from_json(facts),
+                None if outcome is None else Outcome.from_json(outcome),
+            )
     ended = {row["trial"] for row in table.rows if row["status"] != PENDING}
     if not ended:
         raise Problem(
@@ -160,10 +166,10 @@ class _Files:
                 self._note(path)
             return None
 
-    def read_trial(self, path: Path) -> tuple[TrialFile, Json] | None:
+    def read_trial(self, path: Path) -> TrialFile | None:
         found = self.read(path)
         try:
-            return None if found is None else (TrialFile.from_json(found), found)
+            return None if found is None else TrialFile.from_json(found)
         except (KeyError, TypeError, ValueError):
             self._note(path)
             return None
@@ -185,35 +191,36 @@ class _Table:
             self._certificates[certificate.subject].append(certificate)
         self.rows: list[Row] = []
         self.hypers: dict[str, Mapping[str, Any]] = {}
-        self.facts: dict[str, Json] = {}
+        self.facts: dict[str, WorkerFacts] = {}
         self.reasons: dict[str, dict[str, str]] = {}
         self.versions: dict[str, list[dict[str, str]]] = defaultdict(list)
         self.codes: dict[str, list[dict[str, str]]] = defaultdict(list)
 
     def add(
-        self, trial: str, requested: TrialFile, as_json: Json, facts: Json | None, ended: Json | None
+        self, trial: str, requested: TrialFile, facts: WorkerFacts | None, outcome: Outcome | None
     ) -> None:
         row = self._reader.settings(trial, requested)
-        if ended is not None:
-            outcome = with_noise_rescored(Outcome.from_json(ended), self._best_calibrations)
-            row, self.reasons[trial] = self._reader.measured(row, outcome)
-        row |= self._limits.figures(as_json, facts, row)
-        if ended is not None:
+        if outcome is not None:
+            rescored_outcome = with_noise_rescored(outcome, self._best_calibrations)
+            row, self.reasons[trial] = self._reader.measured(row, rescored_outcome)
+        row |= self._limits.figures(requested, facts, row)
+        if outcome is not None:
             self.reasons[trial] |= self._limits.reasons(row)
         row["certificate"], row["certificate_detail"] = best_validity(
-            self._certificates[subject_of(requested)], None if facts is None else Code.from_json(facts)
+            self._certificates[subject_of(requested)], None if facts is None else Code.of(facts)
         )
         self.rows.append(row)
         self.hypers[trial] = requested.hyper
         if facts is not None:
             self._add_facts(str(requested.contestant), facts)
 
-    def _add_facts(self, contestant: str, facts: Json) -> None:
+    def _add_facts(self, contestant: str, facts: WorkerFacts) -> None:
         self.facts.setdefault(contestant, facts)
-        ran_with = {"python": facts.get("python"), **(facts.get("versions") or {})}
+        ran_with = {"python": facts.python or "unknown", **facts.versions}
         if ran_with not in self.versions[contestant]:
             self.versions[contestant].append(ran_with)
-        ran = {name: str(facts[f"{name}_sha256"]) for name in CODE if facts.get(f"{name}_sha256")}
+        hashes = (facts.backend_sha256, facts.reference_sha256, facts.rig_sha256)
+        ran = {name: found for name, found in zip(CODE, hashes, strict=True) if found}
         if ran not in self.codes[contestant]:
             self.codes[contestant].append(ran)
 

@@ -14,6 +14,7 @@ from rldyno.records.files import read_json
 from rldyno.records.status import DONE
 from rldyno.records.trial_state import trial_state
 from rldyno_rig.contestant import Contestant
+from rldyno_rig.facts_file import WorkerFacts
 from rldyno_rig.hyper import network_kind
 from rldyno_rig.schema import FACTS_FILE
 
@@ -41,10 +42,10 @@ def changed_code(directory: ResultsDirectory, plan: Plan) -> dict[str, list[str]
         home = directory.trial(trial.id)
         if not trial_state(home).done or not (home / FACTS_FILE).exists():
             continue
-        facts = read_json(home / FACTS_FILE)
+        facts = WorkerFacts.from_json(read_json(home / FACTS_FILE))
         for name in PARTS:
-            if facts.get(name):
-                ran.setdefault(trial.cell.contestant, {}).setdefault(name, set()).add(facts[name])
+            if found := getattr(facts, name):
+                ran.setdefault(trial.cell.contestant, {}).setdefault(name, set()).add(found)
     changed = {}
     for contestant, hashes in ran.items():
         now = code_hashes(Contestant.parse(contestant).framework)

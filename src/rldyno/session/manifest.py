@@ -113,9 +113,9 @@ def check_same_conditions(directory: ResultsDirectory, earlier: Manifest, manife
     """A Problem when trials would come from two machines or from two versions of a package."""
     before, now = earlier.machine, manifest.machine
     changes = [
-        f"machine: {fact} was {before.get(fact)}, is {now.get(fact)}"
+        f"machine: {fact} was {getattr(before, fact)}, is {getattr(now, fact)}"
         for fact in _SAME_MACHINE
-        if before.get(fact) != now.get(fact)
+        if getattr(before, fact) != getattr(now, fact)
     ]
     for framework, facts in manifest.toolchains.items():
         old, new = earlier.toolchains.get(framework, facts).versions, facts.versions

@@ -11,7 +11,6 @@ from rldyno.errors import Problem
 from rldyno.launch.launcher import Launcher, PreparedTrial, run_trials
 from rldyno.launch.local import LocalLauncher
 from rldyno.libraries import MissingLibrary, needed_for
-from rldyno.limits.disturbance import any_is_busy
 from rldyno.machine.cpus import available_cpus, place
 from rldyno.machine.devices import check_device
 from rldyno.probe.probe import idle_cpu_percent
@@ -180,9 +179,9 @@ class Session:
         to_run = bool(self.contestants_to_run)
         if to_run:
             self.manifest = replace(self.manifest, idle_cpu_percent=idle_cpu_percent())
-        if to_run or any_is_busy(self.manifest.limits):
+        if to_run or (self.manifest.limits and self.manifest.limits.is_busy):
             limits = study_limits(self.plan, self.options.overrides, self.print_line)
-            self.manifest = replace(self.manifest, limits=limits.to_json())
+            self.manifest = replace(self.manifest, limits=limits)
         self.directory.write_manifest(self.manifest)
 
     def run_rounds(self) -> None:

@@ -40,8 +40,10 @@ class _PlainLines:
             self.console.print(_headline(progress), markup=False, highlight=False)
 
 
-def megabytes(size_bytes: int) -> str:
+def megabytes(size_bytes: int | None) -> str:
     """Decimal units, as disks are sold."""
+    if size_bytes is None:
+        return "unknown size"
     return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.0f} MB"
 
 

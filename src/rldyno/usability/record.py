@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rldyno.records.machine_facts import MachineFacts
+
 Json = dict[str, Any]
 Part = Mapping[str, Any]
 """Name → value of one part (install, start, code, …). `error` is why it could not be measured, else None."""
@@ -70,7 +72,7 @@ class UsabilityFile:
     """The content of usability.json."""
 
     made_at: str
-    machine: Mapping[str, Any]
+    machine: MachineFacts
     frameworks: Mapping[str, UsabilityRecord]
     absent: Mapping[str, Absent] = field(default_factory=dict)
 
@@ -78,7 +80,7 @@ class UsabilityFile:
     def from_json(values: Mapping[str, Any]) -> UsabilityFile:
         return UsabilityFile(
             values.get("made_at", ""),
-            values.get("machine", {}),
+            MachineFacts.from_json(values.get("machine") or {}),
             {name: UsabilityRecord.from_json(found) for name, found in values["frameworks"].items()},
             {name: Absent(**found) for name, found in values.get("absent", {}).items()},
         )
@@ -87,7 +89,7 @@ class UsabilityFile:
         return {
             "schema": SCHEMA,
             "made_at": self.made_at,
-            "machine": dict(self.machine),
+            "machine": self.machine.to_json(),
             "frameworks": {name: found.to_json() for name, found in self.frameworks.items()},
             "absent": {name: {"reason": why.reason, "fix": why.fix} for name, why in self.absent.items()},
         }

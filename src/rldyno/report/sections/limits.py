@@ -8,7 +8,7 @@ from typing import Any
 from rldyno.answers.groups import Group
 from rldyno.answers.limits import Distance
 from rldyno.limits.disturbance import warnings
-from rldyno.limits.values import StudyLimits
+from rldyno.records.machine_limits import StudyLimits
 from rldyno.report.charts import draw_intervals, ratio_axis
 from rldyno.report.libraries import alt
 from rldyno.report.material import Material
@@ -112,7 +112,7 @@ def share_of_environment(group: Group, contestant: str) -> str:
 
 def low_limits(results: Results) -> list[str]:
     """Which limits were measured on a busy machine, and what to do about it."""
-    limits = StudyLimits.from_json(results.manifest.limits)
+    limits = results.manifest.limits or StudyLimits()
     lines = warnings(limits.devices, limits.environments)
     return [
         f"{line[0].upper()}{line[1:]}. While the machine is idle, rldyno run of this study measures it again"

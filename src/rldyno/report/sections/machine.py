@@ -65,11 +65,11 @@ def context(material: Material) -> dict[str, Any]:
     results = material.results
     manifest = results.manifest.to_json()
     machine = {
-        **results.manifest.machine,
+        **results.manifest.machine.to_json(),
         **{name: manifest[name] for name in RUN_FACTS if name in manifest},
     }
     facts = {
-        contestant: flat({name: found[name] for name in CONTESTANT_FACTS if name in found})
+        contestant: flat({name: getattr(found, name) for name in CONTESTANT_FACTS})
         for contestant, found in results.facts.items()
     }
     return {"noise": noise(results), "machine": flat(machine), "facts": facts}

@@ -211,7 +211,7 @@ def mixed_machines(results: Results, _: Sequence[Group]) -> Pitfall:
             evidence,
             "run all trials on one machine, at a fixed clock, with nothing else running",
         )
-    where = results.manifest.machine.get("cpu") or "one machine"
+    where = results.manifest.machine.cpu or "one machine"
     evidence = (
         f"{where}; a fixed piece of work took the same time before every trial, within a factor {spread:.2f}"
     )

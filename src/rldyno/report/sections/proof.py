@@ -10,12 +10,12 @@ from rldyno.answers import learning
 from rldyno.answers.groups import CERTIFICATE_WORDS, Group
 from rldyno.answers.learning import Divergence
 from rldyno.proofs.certificate import Certificate, Code, Validity
-from rldyno.records.files import Json
 from rldyno.report.material import Material
 from rldyno.report.section import Section, slug
 from rldyno.results.load import Results
 from rldyno.text.tables import Table
 from rldyno_rig.algorithms import title_of
+from rldyno_rig.facts_file import WorkerFacts
 from rldyno_rig.proof.rung import Rung
 
 REFERENCE = "numpy:eager"
@@ -84,11 +84,11 @@ def proof_summary(results: Results) -> ProofSummary:
     return ProofSummary(tuple(sorted(columns)), rows)
 
 
-def validity(certificate: Certificate, facts: Json | None) -> Validity:
-    return certificate.validity(None if facts is None else Code.from_json(facts))
+def validity(certificate: Certificate, facts: WorkerFacts | None) -> Validity:
+    return certificate.validity(None if facts is None else Code.of(facts))
 
 
-def rung_row(certificate: Certificate, facts: Json | None, dtype: str) -> RungRow:
+def rung_row(certificate: Certificate, facts: WorkerFacts | None, dtype: str) -> RungRow:
     state, detail = validity(certificate, facts)
     worst: dict[str, Rung] = {}
     for rung in certificate.rungs:
