@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from rldyno.cli import app
 from rldyno.doctor import diagnosis as doctor
 from rldyno.doctor import spread
-from rldyno.doctor.diagnosis import Noise, diagnose, report_toolchain
+from rldyno.doctor.diagnosis import MachineNoise, diagnose, report_toolchain
 from rldyno.doctor.spread import spread_of
 from rldyno.machine.facts import Calibration
 from rldyno.records.machine_facts import MachineFacts
@@ -68,16 +68,16 @@ def test_given_interpreters_are_checked() -> None:
 
 def test_noise_is_a_finding(tmp_path: Path) -> None:
     machine = MachineFacts(memory_available_bytes=8_000_000_000)
-    calm = doctor._general_findings(machine, Noise(1, 0.02, 0.0), tmp_path, 10**12, True)
+    calm = doctor._general_findings(machine, MachineNoise(1, 0.02, 0.0), tmp_path, 10**12, True)
     assert list(calm) == []
-    noisy = list(doctor._general_findings(machine, Noise(1, 0.4, 5.0), tmp_path, 10**12, True))
+    noisy = list(doctor._general_findings(machine, MachineNoise(1, 0.4, 5.0), tmp_path, 10**12, True))
     assert "varies by 40%" in noisy[0].problem
     assert "5.0 %" in noisy[1].problem
 
 
 def test_steal_that_is_not_counted_is_no_finding(tmp_path: Path) -> None:
     machine = MachineFacts(memory_available_bytes=8_000_000_000)
-    assert list(doctor._general_findings(machine, Noise(1, 0.0, None), tmp_path, 10**12, True)) == []
+    assert list(doctor._general_findings(machine, MachineNoise(1, 0.0, None), tmp_path, 10**12, True)) == []
 
 
 def test_a_wide_spread_is_a_finding() -> None:

@@ -170,43 +170,43 @@ def depends_check(check: Check, evidence: Evidence, rng: np.random.Generator) ->
     rows = evidence.admitted(check.where, check.a)
     kept = [name for name in evidence.axes if name not in freed and not name.startswith(HYPER)]
     winners: dict[tuple[object, ...], dict[object, object]] = {}
-    leads: list[Part] = []
+    margins: list[Part] = []
     unclear: list[str] = []
     for group in by_setting(run_groups(evidence, rows, check.metric, rng), kept).values():
         if len(group) < 2 or min(cell.n for cell in group) < check.seeds:
             continue
         keys = group[0].keys
         best = clear_best(group, metric(check.metric).more_is_better)
-        leads.append(lead_of(group, axis, over, metric(check.metric).more_is_better))
+        margins.append(margin_of(group, axis, over, metric(check.metric).more_is_better))
         if best is None:
             unclear.append(str(keys[over]))
         else:
             setting = tuple(keys[name] for name in kept if name != over)
             winners.setdefault(setting, {})[keys[over]] = best.keys[axis]
 
-    def led(verdict: str, missing: tuple[str, ...] = ()) -> CheckVerdict:
-        """With the narrowest lead as the effect."""
-        narrowest = min(leads, key=lambda part: part.effect.point, default=None)
+    def with_margin(verdict: str, missing: tuple[str, ...] = ()) -> CheckVerdict:
+        """With the narrowest margin as the effect."""
+        narrowest = min(margins, key=lambda part: part.effect.point, default=None)
         if narrowest is None:
             return CheckVerdict(check, verdict, missing=missing)
-        return CheckVerdict(check, verdict, narrowest.effect, tuple(leads), missing, narrowest.label)
+        return CheckVerdict(check, verdict, narrowest.effect, tuple(margins), missing, narrowest.label)
 
     if any(len(set(by_level.values())) > 1 for by_level in winners.values()):
-        return led(HOLDS)
+        return with_margin(HOLDS)
     if winners and not unclear and all(len(by_level) > 1 for by_level in winners.values()):
-        return led(REFUTED)
+        return with_margin(REFUTED)
     wanted = f"a clear best {axis} on two or more values of {over}"
-    return led(UNDECIDED, (f"needs more seeds, or more of {over}: {wanted}",))
+    return with_margin(UNDECIDED, (f"needs more seeds, or more of {over}: {wanted}",))
 
 
-def lead_of(group: Sequence[RunGroup], axis: str, over: str, more_is_better: bool) -> Part:
+def margin_of(group: Sequence[RunGroup], axis: str, over: str, more_is_better: bool) -> Part:
     """By how much the best is better than the second, in the metric's unit."""
     best, second, *_ = sorted(group, key=lambda cell: cell.point, reverse=more_is_better)
     sign = 1 if more_is_better else -1
     draws = sign * (best.draws - second.draws)
-    lead = Effect("", sign * (best.point - second.point), draws, draws, (best, second))
+    margin = Effect("", sign * (best.point - second.point), draws, draws, (best, second))
     label = f"{best.keys[over]}: {best.keys[axis]} before {second.keys[axis]}"
-    return Part(label, estimated([lead], LEVEL, geometric=False), best.trials + second.trials)
+    return Part(label, estimated([margin], LEVEL, geometric=False), best.trials + second.trials)
 
 
 KINDS: dict[str, Callable[[Check, Evidence, np.random.Generator], CheckVerdict]] = {

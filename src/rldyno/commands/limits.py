@@ -38,7 +38,6 @@ def limits(
     from rldyno.limits.measure import environment_rates, limits_of
     from rldyno.machine.devices import check_device
     from rldyno.machine.facts import usable_cores
-    from rldyno.records.machine_limits import EnvironmentCase
     from rldyno.toolchains.resolve import parse_overrides
     from rldyno_rig.job_files import EnvironmentCase
 

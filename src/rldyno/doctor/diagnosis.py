@@ -52,7 +52,7 @@ class ToolchainReport:
 
 
 @dataclass(frozen=True)
-class Noise:
+class MachineNoise:
     calibration_ns: int
     calibration_spread: float
     steal_percent: float | None
@@ -67,7 +67,7 @@ class Diagnosis:
     cache_writable: bool
     pythons: list[Python]
     toolchains: list[ToolchainReport]
-    noise: Noise
+    noise: MachineNoise
     spread: Spread | None
     """None when it was not measured."""
     findings: list[Finding]
@@ -85,7 +85,7 @@ def diagnose(overrides: Mapping[str, Path] | None = None, spread: Spread | None 
     machine = machine_facts()
     before = cpu_ticks()
     calibration = calibrate(repeats=10_000, limit_s=CALIBRATION_S)
-    noise = Noise(calibration.median_ns, calibration.spread, steal_percent(before, cpu_ticks()))
+    noise = MachineNoise(calibration.median_ns, calibration.spread, steal_percent(before, cpu_ticks()))
     cache = cache_dir()
     existing = next(path for path in (cache, *cache.parents) if path.exists())
     writable = existing.is_dir() and os.access(existing, os.W_OK)
@@ -187,7 +187,7 @@ def _can_run(report: ToolchainReport, cache_writable: bool) -> bool:
 
 
 def _general_findings(
-    machine: MachineFacts, noise: Noise, cache: Path, free_bytes: int, writable: bool
+    machine: MachineFacts, noise: MachineNoise, cache: Path, free_bytes: int, writable: bool
 ) -> Iterator[Finding]:
     if not writable:
         yield Finding(f"cannot write to {cache}", "set RLDYNO_CACHE_DIR to a directory you can write to")

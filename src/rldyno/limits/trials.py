@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rldyno.limits.floor import Floor, floor
@@ -65,7 +66,9 @@ class MachineLimits:
             return None
         key = repr((trial.device, trial.cores, trial.dtype, trial.algorithm, shape, actions, trial.hyper))
         if key not in self._floors:
-            self._floors[key] = update_floor(trial, shape, actions, limits)
+            self._floors[key] = update_floor(
+                trial.algorithm, trial.hyper, shape, actions, limits, trial.dtype
+            )
         return self._floors[key]
 
     def _environment_rate(self, trial: TrialFile) -> float | None:
@@ -75,12 +78,17 @@ class MachineLimits:
 
 
 def update_floor(
-    trial: TrialFile, shape: tuple[int, ...], actions: int, limits: DeviceLimits
+    algorithm: str,
+    values: Mapping[str, Any],
+    shape: Sequence[int],
+    actions: int,
+    limits: DeviceLimits,
+    dtype: str,
 ) -> Floor | None:
     try:
-        known = LEARNERS[trial.algorithm]
+        known = LEARNERS[algorithm]
         dtype_of_obs = known.image_dtype if len(shape) == 3 else "float32"
-        spec = known.spec(known.hyper_from_json(trial.hyper), shape, dtype_of_obs, actions)
+        spec = known.spec(known.hyper_from_json(values), tuple(shape), dtype_of_obs, actions)
     except (KeyError, TypeError, ValueError):  # of an algorithm that had other fields then
         return None
-    return floor(spec, update_rows(spec), limits, trial.dtype)
+    return floor(spec, update_rows(spec), limits, dtype)

@@ -16,7 +16,7 @@ from rldyno.stats.bootstrap import Estimate, bootstrap
 
 
 @dataclass(frozen=True)
-class Figure:
+class NetFigure:
     kind: Kind
     contestant: str
     seconds: Estimate
@@ -43,20 +43,20 @@ class Figure:
         return Estimate(self.seconds.point * calls, low, high, self.seconds.n)
 
 
-def figures(record: NetsRecord) -> list[Figure]:
+def figures(record: NetsRecord) -> list[NetFigure]:
     """Every figure that was measured, kinds in the order of measuring, the fastest contestant first."""
     of_kind: dict[Kind, dict[str, Sequence[Round]]] = defaultdict(dict)
     for measured in record.measurements:
         if measured.rounds:
             of_kind[measured.kind][measured.contestant] = measured.rounds
-    found: list[Figure] = []
+    found: list[NetFigure] = []
     for kind, contestants in of_kind.items():
         floor = floor_of(record, kind)
         of = {name: seconds_by_round(rounds) for name, rounds in contestants.items()}
         estimates = {name: estimate(list(seconds.values())) for name, seconds in of.items()}
         ordered = sorted(of, key=lambda name: estimates[name].point)
         found += [
-            Figure(
+            NetFigure(
                 kind=kind,
                 contestant=name,
                 seconds=estimates[name],

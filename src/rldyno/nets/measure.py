@@ -16,7 +16,7 @@ from rldyno.limits.measure import limits_of
 from rldyno.machine.cpus import available_cpus, place
 from rldyno.nets import workers
 from rldyno.nets.record import Kind, NetsRecord, Round
-from rldyno.nets.recorder import PrintLine, Recorder
+from rldyno.nets.recorder import NetsRecorder, PrintLine
 from rldyno.nets.timer import Timer, TimerGone
 from rldyno.nets.utilisation import Meter, Utilisation, open_meter
 from rldyno.nets.work import Benchmark, Net
@@ -40,7 +40,7 @@ def run(
     probe_cpu, pool = place(available, benchmark.cores)
     cpus = None if pool is None else pool[: benchmark.cores]
     meter, no_meter = open_meter(benchmark.device)
-    recorder = Recorder(benchmark, path, cpus, no_meter, print_line)
+    recorder = NetsRecorder(benchmark, path, cpus, no_meter, print_line)
     interpreters = workers.find_interpreters(benchmark, overrides, recorder)
     workers.check_memory(benchmark, len(interpreters))
     check_free(path.parent)
@@ -79,7 +79,7 @@ def measure_net(
     interpreters: Mapping[str, Interpreter],
     meter: Meter | None,
     shuffle: random.Random,
-    recorder: Recorder,
+    recorder: NetsRecorder,
 ) -> None:
     """All rounds of one network."""
     kinds = [Kind(net.name, *call) for call in benchmark.calls]
@@ -103,7 +103,7 @@ def measure_round(
     timers: dict[str, Timer],
     meter: Meter | None,
     shuffle: random.Random,
-    recorder: Recorder,
+    recorder: NetsRecorder,
 ) -> None:
     """Every kind of call, measured of all contestants in a row, in an order of its own."""
     for kind in kinds:

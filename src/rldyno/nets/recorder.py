@@ -19,7 +19,7 @@ from rldyno.toolchains.resolve import Interpreter
 PrintLine = Callable[[str], None]
 
 
-class Recorder:
+class NetsRecorder:
     def __init__(
         self,
         benchmark: Benchmark,

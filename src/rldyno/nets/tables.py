@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from rldyno.nets.figures import Figure
+from rldyno.nets.figures import NetFigure
 from rldyno.nets.record import NetsRecord
 from rldyno.nets.work import ACT, CLASSIFIER, PAGEABLE, PAPER_CALLS, PAPER_ROWS, PINNED, UPDATE
 from rldyno.stats.bootstrap import Estimate
@@ -19,11 +19,11 @@ COMPARED = ("To fastest", "To limit", "GPU, %")
 PAPER = tomllib.loads((Path(__file__).parent / "stooke2017.toml").read_text(encoding="utf-8"))
 
 
-def paper_tables(record: NetsRecord, found: Sequence[Figure]) -> list[Table]:
+def paper_tables(record: NetsRecord, found: Sequence[NetFigure]) -> list[Table]:
     """Per network of the paper: seconds for its work, ours by copies and contestant, then the paper's."""
     if record.benchmark.algorithm != CLASSIFIER:
         return []
-    of_net: dict[str, dict[tuple[str, str], dict[str, Figure]]] = defaultdict(lambda: defaultdict(dict))
+    of_net: dict[str, dict[tuple[str, str], dict[str, NetFigure]]] = defaultdict(lambda: defaultdict(dict))
     for figure in found:
         if figure.kind.is_papers:
             of_net[figure.kind.net][figure.kind.data, figure.contestant][figure.kind.measure] = figure
@@ -42,7 +42,7 @@ def paper_tables(record: NetsRecord, found: Sequence[Figure]) -> list[Table]:
     ]
 
 
-def our_row(contestant: str, data: str, both: dict[str, Figure]) -> tuple[str, ...]:
+def our_row(contestant: str, data: str, both: dict[str, NetFigure]) -> tuple[str, ...]:
     cells: list[str] = [contestant, copies(data)]
     for measure in (ACT, UPDATE):
         figure = both.get(measure)
@@ -67,7 +67,7 @@ def paper_rows(net: str) -> list[tuple[str, ...]]:
     return rows
 
 
-def call_table(record: NetsRecord, found: Sequence[Figure], name: str = "nets") -> Table:
+def call_table(record: NetsRecord, found: Sequence[NetFigure], name: str = "nets") -> Table:
     """One row per contestant and kind of call."""
     what = record.benchmark.algorithm
     return Table(
@@ -99,10 +99,10 @@ def call_table(record: NetsRecord, found: Sequence[Figure], name: str = "nets") 
     )
 
 
-def data_table(found: Sequence[Figure], name: str = "nets") -> Table:
+def data_table(found: Sequence[NetFigure], name: str = "nets") -> Table:
     """The same for programs: plain numbers in seconds, empty where nothing was measured."""
 
-    def row(figure: Figure) -> dict[str, object]:
+    def row(figure: NetFigure) -> dict[str, object]:
         low, high = figure.spread or (None, None)
         return {
             "network": figure.kind.net,
@@ -138,7 +138,7 @@ def plain(value: object) -> str:
     return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def compared(figure: Figure) -> tuple[str, str, str]:
+def compared(figure: NetFigure) -> tuple[str, str, str]:
     """Ratio to the fastest, multiple of the limit, GPU utilisation."""
     bounds = span(figure.ratio)
     ratio = (
@@ -169,7 +169,7 @@ def where(record: NetsRecord) -> str:
     return f"{names}, {cores}, {benchmark.dtype}"
 
 
-def kinds_beside_paper(record: NetsRecord, found: Sequence[Figure]) -> list[Figure]:
+def kinds_beside_paper(record: NetsRecord, found: Sequence[NetFigure]) -> list[NetFigure]:
     """The figures that no table of the paper shows."""
     classifier = record.benchmark.algorithm == CLASSIFIER
     return [figure for figure in found if not (classifier and figure.kind.is_papers)]

@@ -10,7 +10,7 @@ import psutil
 
 from rldyno.errors import Problem
 from rldyno.nets.record import TimedWorker
-from rldyno.nets.recorder import Recorder
+from rldyno.nets.recorder import NetsRecorder
 from rldyno.nets.timer import Json, Timer, TimerGone
 from rldyno.nets.work import Benchmark, Net, least_bytes, time_job
 from rldyno.processes.rig import Runtime
@@ -20,7 +20,7 @@ from rldyno_rig.hyper import network_kind
 
 
 def find_interpreters(
-    benchmark: Benchmark, overrides: Mapping[str, Path] | None, recorder: Recorder
+    benchmark: Benchmark, overrides: Mapping[str, Path] | None, recorder: NetsRecorder
 ) -> dict[str, Interpreter]:
     """Contestant → interpreter, of those that are installed; the others are left out."""
     frameworks = {contestant: Contestant.parse(contestant).framework for contestant in benchmark.contestants}
@@ -60,7 +60,7 @@ def check_memory(benchmark: Benchmark, contestants: int) -> None:
             )
 
 
-def prove(benchmark: Benchmark, interpreters: Mapping[str, Interpreter], recorder: Recorder) -> None:
+def prove(benchmark: Benchmark, interpreters: Mapping[str, Interpreter], recorder: NetsRecorder) -> None:
     """A time counts only with a certificate: make those that are missing."""
     from rldyno.proofs.certificate import Subject
     from rldyno.proofs.prove import prove as prove_subjects
@@ -80,7 +80,7 @@ def warm_timers(
     net: Net,
     cpus: Sequence[int] | None,
     interpreters: Mapping[str, Interpreter],
-    recorder: Recorder,
+    recorder: NetsRecorder,
 ) -> Iterator[dict[str, Timer]]:
     """Contestant → its warm worker. One that cannot start is reported in one line and left out.
 

@@ -111,7 +111,7 @@ def load_results(directory: Path) -> Results:
     manifest = paths.read_manifest()
     files = _Files(directory)
     certificates = read_certificates(paths.certificates, files.read)
-    table = _Table(certificates, MachineLimits(manifest.limits), best_calibrations(directory))
+    table = _TableBuilder(certificates, MachineLimits(manifest.limits), best_calibrations(directory))
     planned = manifest.trials
     trials = paths.trials
     for trial in planned:
@@ -178,7 +178,7 @@ class _Files:
         self.unreadable.append(str(path.relative_to(self._directory)))
 
 
-class _Table:
+class _TableBuilder:
     """The rows of the result table, and what else is kept of each trial."""
 
     def __init__(

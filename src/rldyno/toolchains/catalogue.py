@@ -69,7 +69,7 @@ class Need(_Table):
         return any(shutil.which(executable) for executable in self.any_of)
 
 
-class Variant(_Table):
+class ToolchainVariant(_Table):
     steps: Annotated[tuple[Step, ...], Field(min_length=1)]
     """Arguments of each `pip install`, in order."""
 
@@ -101,8 +101,8 @@ class Toolchain(_Table):
     variables: dict[str, str] = {}
     """Environment variables of every worker."""
     threads: Threads = Threads()
-    cpu: Variant
-    cuda: Variant | None = None
+    cpu: ToolchainVariant
+    cuda: ToolchainVariant | None = None
 
     @field_validator("python")
     @classmethod

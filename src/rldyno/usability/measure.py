@@ -29,7 +29,7 @@ OnPart = Callable[[str, str], None]
 
 
 @dataclass(frozen=True)
-class Subject:
+class MeasuredFramework:
     """One framework as it is installed here."""
 
     chain: Toolchain
@@ -53,7 +53,7 @@ class Subject:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def find(framework: str, overrides: Mapping[str, Path]) -> Subject:
+def find(framework: str, overrides: Mapping[str, Path]) -> MeasuredFramework:
     """The framework as it is installed here; a Problem, with the fix, if it is not."""
     chain = toolchain(framework)
     interpreter = resolve(framework, overrides)
@@ -71,10 +71,10 @@ def find(framework: str, overrides: Mapping[str, Path]) -> Subject:
             fix="install the framework with pip, so that its metadata can be read",
             code=1,
         )
-    return Subject(chain, interpreter, description, among, distribution)
+    return MeasuredFramework(chain, interpreter, description, among, distribution)
 
 
-def record(subject: Subject, parts: Sequence[str], fresh: bool, on_part: OnPart) -> UsabilityRecord:
+def record(subject: MeasuredFramework, parts: Sequence[str], fresh: bool, on_part: OnPart) -> UsabilityRecord:
     """The parts of the framework's record: from the cache, else measured now and put there."""
     name = subject.chain.framework
     path = store.record_path(name, subject.key)
@@ -88,7 +88,7 @@ def record(subject: Subject, parts: Sequence[str], fresh: bool, on_part: OnPart)
     return found.only(parts)
 
 
-def new_record(subject: Subject) -> UsabilityRecord:
+def new_record(subject: MeasuredFramework) -> UsabilityRecord:
     interpreter = subject.interpreter
     version = subject.installed[subject.distribution].version
     return UsabilityRecord(
@@ -100,7 +100,7 @@ def new_record(subject: Subject) -> UsabilityRecord:
     )
 
 
-def measured(subject: Subject, part: str) -> Json:
+def measured(subject: MeasuredFramework, part: str) -> Json:
     """One part. If it fails, the failure is its result, and the other parts are still measured."""
     home = cache_dir() / "usability"
     home.mkdir(parents=True, exist_ok=True)
@@ -113,24 +113,24 @@ def measured(subject: Subject, part: str) -> Json:
     return {"error": None, **found, "load_before": round(load, 2)}
 
 
-def measure_install(subject: Subject, work: Path) -> Json:
+def measure_install(subject: MeasuredFramework, work: Path) -> Json:
     return package.measure(subject.distribution, subject.interpreter, subject.chain, subject.installed)
 
 
-def measure_start(subject: Subject, work: Path) -> Json:
+def measure_start(subject: MeasuredFramework, work: Path) -> Json:
     imported = starting.measure_import(subject.interpreter, subject.chain, work)
     modes = dict(starting.measure_first_update(subject.interpreter, subject.chain, work))
     return {**imported, "first_update": modes}
 
 
-def measure_code(subject: Subject, work: Path) -> Json:
+def measure_code(subject: MeasuredFramework, work: Path) -> Json:
     files = subject.description.files
     texts = [file.read_text(encoding="utf-8") for file in files]
     names = [file.relative_to(identity.HERE).as_posix() for file in files]
     return {"files": names, **source.measure(texts, subject.description.transfers)}
 
 
-def measure_mistakes(subject: Subject, work: Path) -> Json:
+def measure_mistakes(subject: MeasuredFramework, work: Path) -> Json:
     made = subject.description.mistakes
     return {
         kind: mistakes.make(kind, getattr(made, kind), subject.interpreter, subject.chain, work)
@@ -138,12 +138,12 @@ def measure_mistakes(subject: Subject, work: Path) -> Json:
     }
 
 
-def measure_save(subject: Subject, work: Path) -> Json:
+def measure_save(subject: MeasuredFramework, work: Path) -> Json:
     job = UsabilityJob(subject.chain.backend, "save", process.first_mode(subject.chain))
     return process.rig(subject.interpreter, subject.chain, job, work)
 
 
-def measure_export(subject: Subject, work: Path) -> Json:
+def measure_export(subject: MeasuredFramework, work: Path) -> Json:
     found = {}
     for name, path in subject.description.exports.items():
         home = work / name
@@ -158,11 +158,11 @@ def measure_export(subject: Subject, work: Path) -> Json:
     }
 
 
-def measure_release(subject: Subject, work: Path) -> Json:
+def measure_release(subject: MeasuredFramework, work: Path) -> Json:
     return releases.measure(subject.installed[subject.distribution])
 
 
-PARTS: dict[str, Callable[[Subject, Path], Json]] = {
+PARTS: dict[str, Callable[[MeasuredFramework, Path], Json]] = {
     "install": measure_install,
     "start": measure_start,
     "code": measure_code,
