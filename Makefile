@@ -29,12 +29,13 @@ check: $(STAMP)  ## lint, types, import contracts and unit tests: the inner loop
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q -n auto tests/unit
+	$(BIN)/pytest -q -n auto -m "not slow" tests/unit
 
 toolchains: $(STAMP)  ## build the toolchains of all contestants
 	$(BIN)/rldyno setup
 
 test: check toolchains  ## everything: check, then parity and end-to-end tests against real toolchains
+	$(BIN)/pytest -n auto -m slow tests/unit
 	$(BIN)/pytest -n auto tests/parity tests/golden
 	$(BIN)/pytest tests/e2e
 

@@ -30,6 +30,7 @@ def exact(*gaps: float) -> Gaps:
 # --- evidence -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_evidence_of_t_is_the_bayes_factor_of_its_definition() -> None:
     """∬ normal likelihood · N(δ; 0, g) dδ · dσ/σ over ∫ likelihood at δ = 0 · dσ/σ, by plain sums."""
     gaps = np.array([0.9, 1.4, 0.2, 1.1])

@@ -117,6 +117,7 @@ def test_html_is_escaped(tmp_path: Path, results: rldyno.StudyResults) -> None:
     assert "<b>" not in odd.compare()._repr_html_() + odd.advise()._repr_html_() + odd._repr_html_()
 
 
+@pytest.mark.slow
 def test_charts_are_altair_charts_with_their_data(results: rldyno.StudyResults) -> None:
     names = list(results.charts)
     assert "dqn-on-cartpole-v1--learning-steps" in names
@@ -126,6 +127,7 @@ def test_charts_are_altair_charts_with_their_data(results: rldyno.StudyResults) 
         assert any(chart.to_dict()["datasets"].values())
 
 
+@pytest.mark.slow
 def test_the_report_is_written_where_asked(results: rldyno.StudyResults, tmp_path: Path) -> None:
     path = results.report(tmp_path / "page.html")
     assert path == tmp_path / "page.html"

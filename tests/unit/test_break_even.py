@@ -155,6 +155,7 @@ def test_never_may_be_chance() -> None:
     assert length(replace(never.steps, low=np.inf)) == "never"
 
 
+@pytest.mark.slow
 def test_break_even_covers() -> None:
     """IQM of 10 runs; 150 worlds."""
     source = np.random.default_rng(3)

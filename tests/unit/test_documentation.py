@@ -58,6 +58,7 @@ def test_make_targets_exist(page: Path) -> None:
     assert set(TARGET.findall(code)) <= targets
 
 
+@pytest.mark.slow
 def test_the_python_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On made-up results; the block that runs trials is executed in tests/e2e/test_api_run.py."""
     monkeypatch.chdir(tmp_path)

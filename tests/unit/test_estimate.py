@@ -142,6 +142,7 @@ def test_a_history_that_cannot_be_written_stops_nothing(plan_of, cache) -> None:
     assert load_rates().own == {}
 
 
+@pytest.mark.slow
 def test_rates_of_a_results_directory(plan_of, tmp_path) -> None:
     for trial in plan_of().trials:
         directory = tmp_path / "results" / "trials" / trial.id

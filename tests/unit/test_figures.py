@@ -93,6 +93,7 @@ def analysis(directory: Path) -> Analysis:
     return Analysis.load(directory)
 
 
+@pytest.mark.slow
 def test_every_chart_and_table_in_every_format_it_has(analysis: Analysis, tmp_path: Path) -> None:
     out = tmp_path / "out"
     index, *files = write_figures(analysis, out, ["svg", "csv", "md", "tex"])
@@ -109,6 +110,7 @@ def test_every_chart_and_table_in_every_format_it_has(analysis: Analysis, tmp_pa
     assert all(path.name in index.read_text() for path in files)
 
 
+@pytest.mark.slow
 def test_pictures_of_both_other_kinds(analysis: Analysis, tmp_path: Path) -> None:
     files = write_figures(analysis, tmp_path, ["png", "pdf"])
     heads = {path.suffix: path.read_bytes()[:4] for path in files}

@@ -21,8 +21,6 @@ from rldyno_rig.reference.learner import choose
 from rldyno_rig.reference.network import forward
 from rldyno_rig.spec import Params, Spec
 
-NETWORKS = ("mlp", "cnn")
-
 
 def first_spec(algorithm: str, network: str = "mlp") -> Spec:
     return variants(algorithm, network)[0][1]
@@ -36,7 +34,7 @@ def failed(spec: Spec, learner: Callable[..., Any], dtype: str = "float64") -> s
     return {name for name, rung in rungs(spec, learner, dtype).items() if not rung.passed}
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("network", ["mlp", pytest.param("cnn", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("algorithm", LEARNERS)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_a_right_backend_passes(algorithm: str, network: str, dtype: str) -> None:
@@ -169,6 +167,7 @@ def test_separate_clipping_is_caught(algorithm: str, monkeypatch: pytest.MonkeyP
     assert "gradients" not in caught
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", LEARNERS)
 def test_a_swapped_convolution_layout_is_caught(algorithm: str) -> None:
     caught = failed(first_spec(algorithm, "cnn"), SwappedConvolution)

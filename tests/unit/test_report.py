@@ -176,6 +176,7 @@ def test_frameworks_that_ship_have_colours_of_their_own_and_others_get_one() -> 
     assert theme.styles_of(["beta:x"]) == theme.styles_of(["beta:x"])
 
 
+@pytest.mark.slow
 def test_every_chart_is_valid_and_has_units(tmp_path: Path) -> None:
     material = material_of(write_results(tmp_path / "r", Shape(cores=(1, 2), seeds=1)))
     plain = theme.picture_theme(material.styles)

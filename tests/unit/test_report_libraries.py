@@ -36,6 +36,7 @@ def without(blocked: set[str], *arguments: str) -> subprocess.CompletedProcess[s
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("library", "package", "arguments"),
     [
@@ -57,6 +58,7 @@ def test_a_missing_library_is_one_message_with_its_fix(
     assert fix == f"fix: pip install {package}"
 
 
+@pytest.mark.slow
 def test_data_and_tables_need_none_of_them(results: Path, tmp_path: Path) -> None:
     arguments = ["report", str(results), "--figures", str(tmp_path), "--format", "csv"]
     done = without({"altair", "jinja2", "vl_convert", "tabulate"}, *arguments)

@@ -71,6 +71,7 @@ def test_ratio_of_a_group_to_half_of_itself() -> None:
     assert 1.3 < estimate.low < 2 < estimate.high < 3.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", ["normal", "lognormal"])
 def test_nominal_95_percent_covers(draw: str) -> None:
     """Means of 10 runs; standard error of the coverage estimate with 1,500 worlds is 0.6 %."""

@@ -170,6 +170,7 @@ def test_tost_by_hand() -> None:
     assert tost(Difference(0.33, 0.05, 10), 0.2, 6).state(1.0) == UNDECIDED
 
 
+@pytest.mark.slow
 def test_equivalence_is_claimed_falsely_at_most_five_percent_at_the_margin() -> None:
     source = rng(2)
     margin = math.log(1.5)

@@ -126,6 +126,7 @@ def test_a_study_plans_it_and_checks_its_hyper_parameters(tmp_path: Path) -> Non
         load_study(path)
 
 
+@pytest.mark.slow
 def test_the_ladder_proves_it() -> None:
     requested = ProofJob("numpy_", "eager", "cpu", ("float64", "float32"), ())
     for network in hyper.NETWORKS:

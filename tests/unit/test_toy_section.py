@@ -95,6 +95,7 @@ def test_it_is_in_the_navigation_and_on_the_page(results: Path) -> None:
     assert data["panels"]["group-0"]["toy-threads"]["bands"].keys() == {"numpy:eager", "torch:eager"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("toy")
 def test_it_is_among_the_pictures_tables_and_in_their_index(results: Path, tmp_path: Path) -> None:
     write_figures(Analysis.load(results), tmp_path / "out", ["svg", "csv", "md", "tex"])

@@ -111,6 +111,7 @@ def test_rollouts_learn_from_the_first_step(algorithm: str, tmp_path: Path) -> N
     assert result["learning"] == {"step": 0, "time_ns": result["train_start_ns"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", SMALL)
 def test_the_seed_decides_everything(algorithm: str, tmp_path: Path) -> None:
     def actions(name: str, seed: int) -> str:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import resource
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rldyno.probe.history import History
 from rldyno.probe.metric import Answer
 from rldyno.stats.trend import FEWEST_BLOCKS, PER_BLOCK, Trend, trend
 from rldyno_rig.result_file import WorkerResult
 from rldyno_rig.schema import STARTUP
+
+if TYPE_CHECKING:
+    import resource
 
 LEAK_SHARE_PER_MINUTE = 0.01
 """Growth that counts as a leak, as a share of the steady resident set."""
@@ -81,10 +83,13 @@ def peak_rss_bytes(sampled: int, usage: resource.struct_rusage | None) -> int | 
 
     The worker begins as a copy of this process, so ru_maxrss counts only where it is above our own.
     """
+    if usage is None:  # also where the system has no `resource`
+        return sampled or None
+    import resource
+
     unit = 1 if sys.platform == "darwin" else 1024
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    theirs = usage.ru_maxrss if usage else 0
-    return max(sampled, theirs * unit if theirs > own else 0) or None
+    return max(sampled, usage.ru_maxrss * unit if usage.ru_maxrss > own else 0) or None
 
 
 def _noted(result: WorkerResult | None, name: str) -> int | None:
