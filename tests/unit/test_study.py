@@ -231,7 +231,10 @@ def test_one_mistake_in_the_budget(mistakes, budget, expected) -> None:
             "convolutions = [[16, 8]]",
             "8: hyper.convolutions: must hold 3 numbers (filters, kernel, stride), not [16, 8]",
         ),
-        ("atoms = 51", "8: hyper.atoms: no algorithm of this study has this hyper-parameter, only rainbow"),
+        (
+            "noisy_sigma = 0.4",
+            "8: hyper.noisy_sigma: no algorithm of this study has this hyper-parameter, only rainbow",
+        ),
         ("dqn.batch_size = true", "8: hyper.dqn.batch_size: must be a whole number, not true"),
         ("dqn.double = 1", "8: hyper.dqn.double: must be true or false, not 1"),
         ("dqn.clip_range = 0.2", "8: hyper.dqn.clip_range: dqn has no such hyper-parameter, only ppo"),
