@@ -17,7 +17,6 @@ from rldyno_rig.envs.vector import VectorEnvironment
 
 LIMITS = {"CartPole-v0": 200, "CartPole-v1": 500, "MountainCar-v0": 200}
 TOTAL_STEPS = 20_000
-ONE = pytest.param(1, marks=pytest.mark.slow)
 Policy = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
@@ -82,25 +81,28 @@ def assert_like_gymnasium(
     return terminations, truncations
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*out of date.*")
 @pytest.mark.parametrize("environment_id", LIMITS)
-@pytest.mark.parametrize("count", [ONE, pytest.param(5, marks=pytest.mark.slow), 64])
+@pytest.mark.parametrize("count", [1, 5, 64])
 def test_same_bits_as_gymnasium_when_acting_at_random(environment_id: str, count: int) -> None:
     terminations, truncations = assert_like_gymnasium(environment_id, count, limit=None, random_share=1.0)
     assert (terminations if environment_id.startswith("CartPole") else truncations) > 50
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*out of date.*")
 @pytest.mark.parametrize("environment_id", LIMITS)
-@pytest.mark.parametrize("count", [ONE, 40])
+@pytest.mark.parametrize("count", [1, 40])
 def test_same_bits_as_gymnasium_when_acting_with_skill(environment_id: str, count: int) -> None:
     terminations, truncations = assert_like_gymnasium(environment_id, count, limit=None, random_share=0.3)
     assert terminations > 0
     assert truncations > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("environment_id", "limit"), [("CartPole-v1", 25), ("MountainCar-v0", 230)])
-@pytest.mark.parametrize("count", [ONE, 40])
+@pytest.mark.parametrize("count", [1, 40])
 def test_same_bits_as_gymnasium_with_another_time_limit(environment_id: str, limit: int, count: int) -> None:
     terminations, truncations = assert_like_gymnasium(environment_id, count, limit, random_share=0.6)
     assert terminations > 0
@@ -117,6 +119,7 @@ def test_scalar_and_vector_forms_give_the_same_bits(task: Task, count: int) -> N
         assert [bits(array) for array in ours] == [bits(array) for array in others]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "environment_id"), [(CARTPOLE, "CartPole-v1"), (MOUNTAIN_CAR, "MountainCar-v0")]
 )

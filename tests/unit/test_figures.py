@@ -118,6 +118,7 @@ def test_pictures_of_both_other_kinds(analysis: Analysis, tmp_path: Path) -> Non
     assert heads[".pdf"] == b"%PDF"
 
 
+@pytest.mark.slow
 def test_charts_are_altair_objects_with_their_data(analysis: Analysis) -> None:
     import altair as alt
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ OLD_WORDS = re.compile(
 )
 
 
+@functools.cache
 def python_files() -> list[Path]:
     return sorted(path for part in ("src", "tests", "bench") for path in (ROOT / part).rglob("*.py"))
 

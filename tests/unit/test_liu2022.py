@@ -104,6 +104,7 @@ def test_what_a_short_run_lacks_is_null_and_says_why(home: Path) -> None:
     assert shown.rows[0][-1] == f"no episode ended; {why['cpu_integral']}"
 
 
+@pytest.mark.slow
 def test_against_cores_workers_and_gpus(tmp_path: Path) -> None:
     shape = Shape(
         contestants=[NUMPY],

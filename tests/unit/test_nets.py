@@ -239,6 +239,7 @@ def test_utilisation_is_the_mean_of_settled_readings(monkeypatch: pytest.MonkeyP
     assert idle.percent is None
 
 
+@pytest.mark.slow
 def test_it_runs_without_the_heavy_packages():
     """On a GPU machine only typer, rich, pydantic, psutil, numpy and small ones may be there."""
     script = """

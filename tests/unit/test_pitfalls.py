@@ -35,6 +35,7 @@ def test_a_clean_study_has_none(clean: dict[str, Pitfall]) -> None:
     assert all(pitfall.evidence for pitfall in clean.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pitfall", "shape"),
     [

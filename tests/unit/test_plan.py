@@ -75,6 +75,7 @@ def test_blocks_are_shuffled_each_in_its_own_way(plan_of) -> None:
     assert changes > CELLS // 4
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 3))
 def test_more_seeds_leave_the_earlier_blocks_as_they_are(plan_of, few, more, order_seed) -> None:
@@ -149,6 +150,7 @@ def test_ids_follow_the_computation_only(plan_of) -> None:
     assert Trial(trial.cell, trial.seed + 1, trial.block).id != trial.id
 
 
+@pytest.mark.slow
 def test_ids_are_the_same_in_another_process(plan_of, tmp_path) -> None:
     path = tmp_path / "x.toml"
     path.write_text(STUDY.format(seeds=3, order_seed=0))
@@ -180,6 +182,7 @@ def invoke(tmp_path, monkeypatch):
     return run
 
 
+@pytest.mark.slow
 def test_the_command_shows_order_budget_and_totals(invoke) -> None:
     text = STUDY.format(seeds=2, order_seed=0)
     shown = invoke(text)

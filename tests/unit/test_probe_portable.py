@@ -199,6 +199,7 @@ child.communicate()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="there is nothing to compare with")
 def test_psutil_and_proc_agree_on_a_real_tree() -> None:
     """Stated error: a tick of 10 ms per process and kind of time, a mebibyte; counts are exact."""

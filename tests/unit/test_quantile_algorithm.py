@@ -26,6 +26,7 @@ from rldyno_rig.spec import CATEGORICAL, QUANTILES, SINGLE, Head, Params, Q, dra
 from rldyno_rig.trial_file import Budget, TrialFile
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", hyper.NETWORKS)
 def test_the_ladder_proves_it(network: str) -> None:
     proof = quantile.proof_of("numpy_", "eager", network, ("float64", "float32"))

@@ -70,6 +70,7 @@ def test_torn_end_is_dropped(tmp_path: Path, tail: str) -> None:
     assert csv_files.read_csv(path, COLUMNS)["time_ns"].to_list() == expected
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 2**62), st.integers(0, 2**40), st.none() | st.floats(-1e6, 1e6))))
 def test_cutting_a_file_anywhere_loses_only_what_was_cut(
     tmp_path_factory: pytest.TempPathFactory, rows

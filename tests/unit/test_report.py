@@ -200,6 +200,7 @@ def test_every_section_has_its_place_and_its_template() -> None:
         assert (folder / f"{section.id}.html.j2").exists()
 
 
+@pytest.mark.slow
 def test_a_chart_with_its_rows_becomes_a_picture() -> None:
     import altair as alt
     import vl_convert
@@ -217,6 +218,7 @@ def test_a_chart_with_its_rows_becomes_a_picture() -> None:
     assert "torch:eager" not in svg
 
 
+@pytest.mark.slow
 def test_report_is_one_file_that_names_no_other(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", Shape(contestants=ZOO, title=EVIL, algorithms=["dqn"], seeds=2))
     path = report_of(root)
@@ -231,6 +233,7 @@ def test_report_is_one_file_that_names_no_other(tmp_path: Path) -> None:
     assert "<b>boom</b>" not in page
 
 
+@pytest.mark.slow
 def test_report_on_half_done_results_says_so(tmp_path: Path) -> None:
     html = report_of(write_results(tmp_path / "r", Shape(pending=5)), tmp_path / "x.html").read_text()
     assert "Not finished." in html

@@ -103,6 +103,7 @@ def test_one_long_run_does_not_thin_out_the_phases_of_the_others() -> None:
     assert band.y.tolist() == pytest.approx([10, 10, 10, 10])
 
 
+@pytest.mark.slow
 def test_what_a_step_costs_in_each_phase_as_training_goes_on(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", small())
     for path in root.glob("trials/torch-*/progress.csv"):
@@ -185,6 +186,7 @@ def test_what_one_contestant_lacks_and_others_have_has_a_reason_too(tmp_path: Pa
     assert reasons["few samples"] == (f"memory: {use('memory_growth_bytes_per_s').title} of torch:eager",)
 
 
+@pytest.mark.slow
 def test_an_empty_cell_says_why(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", small())
     for path in root.glob("trials/torch-eager*/outcome.json"):
@@ -246,6 +248,7 @@ NETS = {
 }
 
 
+@pytest.mark.slow
 def test_the_paper_s_networks_beside_ours(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", small())
     (root / "nets.json").write_text(json.dumps(NETS))
@@ -266,6 +269,7 @@ def test_networks_that_cannot_be_read_are_a_problem_with_a_fix(tmp_path: Path, t
     assert found.value.fix
 
 
+@pytest.mark.slow
 def test_limits_of_a_busy_machine_are_reported_beside_the_multiples(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", small(limits=True))
     assert "While the machine is idle" not in html_of(root)

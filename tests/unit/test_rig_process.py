@@ -48,6 +48,7 @@ def test_a_process_is_pinned_to_its_cpus(tmp_path: Path) -> None:
     assert ended.out.strip() == str({cpu})
 
 
+@pytest.mark.slow
 def test_the_time_limit_ends_the_process_and_its_children(tmp_path: Path) -> None:
     code = (
         "import subprocess, sys, time; "

@@ -101,6 +101,7 @@ def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_session_runs_every_trial_once_and_answers(lab: Lab) -> None:
     launcher = FakeLauncher()
     assert lab.run(launcher)
@@ -128,6 +129,7 @@ def test_each_trial_learns_what_the_ones_before_it_showed(lab: Lab) -> None:
         known = {"here": min(1000 - seed, known.get("here", 1000))}
 
 
+@pytest.mark.slow
 def test_failed_trials_are_reported_and_run_again(lab: Lab) -> None:
     assert not lab.run(FakeLauncher({1: FAILED}))
     assert "failed: crashed: ValueError: x" in lab.printed

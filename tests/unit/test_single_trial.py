@@ -59,6 +59,7 @@ def follower(directory: ResultsDirectory) -> Follower:
     return Follower(PlainDisplay(console), 2, Eta({}), KnownConditions(directory, MANIFEST))
 
 
+@pytest.mark.slow
 def test_a_copied_trial_directory_runs_alone(
     tmp_path: Path, directory: ResultsDirectory, prepared: list[PreparedTrial]
 ) -> None:

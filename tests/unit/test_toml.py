@@ -104,6 +104,7 @@ name = st.sampled_from(["a", "b-c", '"d.e"', "'f g'", "h . i"])
 body = st.dictionaries(name, array, max_size=4)
 
 
+@pytest.mark.slow
 @given(body, st.dictionaries(st.sampled_from(["t", "u.v", 'u."w x"']), body, max_size=3), blank)
 def test_every_entry_of_any_file_is_found(
     top: dict[str, str], tables: dict[str, dict[str, str]], gap: str

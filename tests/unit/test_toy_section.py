@@ -74,6 +74,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_results(tmp_path_factory.mktemp("toy") / "r", shape)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("toy")
 def test_it_is_in_the_navigation_and_on_the_page(results: Path) -> None:
     html = html_of(results)
