@@ -8,7 +8,7 @@ import pytest
 from rldyno.records.machine_facts import GpuFacts, MachineFacts
 from rldyno.records.machine_limits import DeviceLimits, StudyLimits
 from rldyno.records.manifest import AdaptiveSeeds, Amendment, InterimCheck, Manifest, ToolchainFacts
-from rldyno.records.outcome import NO_RESULT, NOT_RECORDED, Noise, Outcome
+from rldyno.records.outcome import Noise, Outcome
 from rldyno_rig.result_file import WorkerResult
 
 SAMPLE = Path(__file__).parents[2] / "docs/samples/h200/study"
@@ -68,27 +68,6 @@ def test_the_manifest_of_the_sample_directory_loads_without_loss():
     written = json.loads((SAMPLE / "manifest.json").read_text(encoding="utf-8"))
     again = Manifest.from_json(written).to_json()
     assert {name: again[name] for name in written} == written
-
-
-def test_values_are_found_by_dotted_path():
-    assert DONE.value("memory.steady_bytes") == 5
-    assert DONE.value("added.toy_percent") == 50.0
-    assert DONE.value("noise.score") == 0.1
-    assert DONE.value("result.transfer.put_ns") == 3
-    assert DONE.value("wall_s") == 2.0
-    assert DONE.value("gpu.power_mean_w") is None
-    assert DONE.value("result.nothing.at_all") is None
-
-
-def test_a_missing_value_has_a_reason():
-    assert DONE.reason_missing("memory.steady_bytes") is None
-    assert DONE.reason_missing("memory.leak") == "too short"
-    assert DONE.reason_missing("noise.steal_percent") == "hidden"
-    assert DONE.reason_missing("gpu.power_mean_w") == "the trial runs on the CPU"
-    assert DONE.reason_missing("energy.total_joules") == NOT_RECORDED
-    assert Outcome(status="failed").reason_missing("result.transfer.put_ns") == NO_RESULT
-    said = Outcome(status="failed", reasons={"result": "it crashed"})
-    assert said.reason_missing("result.transfer.put_ns") == "it crashed"
 
 
 def test_an_outcome_knows_how_it_ended():

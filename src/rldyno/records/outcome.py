@@ -125,27 +125,5 @@ class Outcome:
             "result": self.result.to_json() if self.result else None,
         }
 
-    def value(self, path: str) -> Any:
-        """The value at a dotted path, `memory.steady_bytes`; None where there is none."""
-        first, *rest = path.split(".")
-        found: Any = self.sections[first] if first in self.sections else getattr(self, first, None)
-        for name in rest:
-            found = found.get(name) if isinstance(found, Mapping) else getattr(found, name, None)
-        return found
-
-    def reason_missing(self, path: str) -> str | None:
-        """Why there is no value at a dotted path; None when there is one.
-
-        The section's own reason comes first, then the outcome's reason for the value or the whole section.
-        """
-        if self.value(path) is not None:
-            return None
-        section, _, name = path.rpartition(".")
-        own = self.value(f"{section}.reasons") if section else None
-        given = (own or {}).get(name) or self.reasons.get(path.partition(".")[0])
-        if given:
-            return str(given)
-        return NO_RESULT if path.startswith("result.") and self.result is None else NOT_RECORDED
-
 
 _PLAIN = tuple(entry.name for entry in fields(Outcome) if entry.name != "sections")
