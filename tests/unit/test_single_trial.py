@@ -72,7 +72,9 @@ def test_a_copied_trial_directory_runs_alone(
     outcome = read_outcome(alone)
     assert outcome.done
     assert outcome.trial == started.id
-    assert outcome.value("machine.idle_cpu_percent") == 1.5
+    machine = outcome.sections["machine"]
+    assert machine is not None
+    assert machine["idle_cpu_percent"] == 1.5
     assert outcome.noise is not None
     assert outcome.noise.host == host_sha256()
     assert outcome.noise.calibration_slowdown is None
