@@ -14,6 +14,7 @@ from pathlib import Path
 from rldyno.api.results import StudyResults, load
 from rldyno.api.study import Study
 from rldyno.errors import Problem
+from rldyno.processes.lab import OWN_MODULE
 
 INTERRUPTED = 130
 # Lines of output that a failed run shows.
@@ -73,7 +74,7 @@ def run(
 def call(arguments: list[str], folder: Path, progress: bool) -> tuple[int, str]:
     """Run a command of rldyno; (exit code, the last lines it printed). A problem there is raised here."""
     problem = folder / "problem.json"
-    command = [sys.executable, "-m", "rldyno.api.child", str(problem), *arguments]
+    command = [sys.executable, *OWN_MODULE, "rldyno.api.child", str(problem), *arguments]
     tail: deque[str] = deque(maxlen=TAIL)
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -13,6 +13,7 @@ from typing import IO
 
 from rldyno.launch.launcher import EndedTrial, PreparedTrial, RunningTrial
 from rldyno.processes.children import EndWatch, die_with_parent
+from rldyno.processes.lab import OWN_MODULE
 
 _STOP_PATIENCE_S = 10.0
 
@@ -22,7 +23,7 @@ Command = Callable[[PreparedTrial, tuple[int, ...], int | None], list[str]]
 
 def trial_command(trial: PreparedTrial, cpus: tuple[int, ...], probe_cpu: int | None) -> list[str]:
     """`rldyno trial DIR` without the start-up time of the command-line libraries."""
-    command = [sys.executable, "-m", "rldyno.trial.entry", str(trial.directory)]
+    command = [sys.executable, *OWN_MODULE, "rldyno.trial.entry", str(trial.directory)]
     if cpus:
         command += ["--cpus", ",".join(map(str, cpus))]
     if probe_cpu is not None:

@@ -19,6 +19,7 @@ from rldyno.errors import Problem
 from rldyno.limits.disturbance import Watch
 from rldyno.machine.cpus import available_cpus, place
 from rldyno.machine.facts import cpu_model, gpus, host_sha256
+from rldyno.processes.lab import OWN_MODULE
 from rldyno.processes.rig import Runtime, answer_of, failed, run
 from rldyno.records import files as records
 from rldyno.records.machine_limits import LIMITS_SCHEMA, DeviceLimits, EnvironmentRate, Json
@@ -122,7 +123,7 @@ def _cpu_now(cores: int) -> DeviceLimits:
 def _host_rates(cores: int) -> Json:
     """What `rldyno.limits.host` prints, in a process of the lab's own Python."""
     runtime = Runtime(Path(sys.executable), False, dict.fromkeys(COMMON_THREAD_VARIABLES, str(cores)))
-    command = ["-m", "rldyno.limits.host", str(cores)]
+    command = [*OWN_MODULE, "rldyno.limits.host", str(cores)]
     ended = run(command, Path.cwd(), runtime, cpus=_cpus(cores), limit_s=TIME_LIMIT_S)
     if ended.code != 0:
         raise failed("measuring the CPU", ended.code, ended.err, TIME_LIMIT_S)

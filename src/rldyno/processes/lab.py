@@ -1,0 +1,6 @@
+"""How the lab starts a module of its own in a new process."""
+
+from __future__ import annotations
+
+OWN_MODULE = ("-P", "-m")
+"""Without the working directory on the path: a `statistics.py` that lies there must not run as our code."""
