@@ -182,10 +182,10 @@ def test_a_stop_signal_ends_what_runs_and_starts_nothing_more(tmp_path: Path) ->
 def test_the_command_names_the_directory_and_the_cpus() -> None:
     (trial,) = trials(2)
     assert trial_command(trial, (1, 2), 0)[1:] == [
-        *("-m", "rldyno.trial.entry", "t0"),
+        *("-P", "-m", "rldyno.trial.entry", "t0"),
         *("--cpus", "1,2", "--probe-cpu", "0"),
     ]
-    assert trial_command(trial, (), None)[1:] == ["-m", "rldyno.trial.entry", "t0"]
+    assert trial_command(trial, (), None)[1:] == ["-P", "-m", "rldyno.trial.entry", "t0"]
 
 
 class FakeLauncher:
