@@ -14,55 +14,13 @@ from rldyno.report.charts import band_chart
 from rldyno.report.page import embedded_json, sentence_parts
 from rldyno.report.sections import all_sections, resources, scaling, utilisation
 from rldyno.report.sections.machine import flat
-from rldyno.report.series import Band, Run, band, quartiles, rate_band, running_mean
+from rldyno.report.series import Band, Run
 from rldyno.results.integrals import integral
 from rldyno.results.load import load_results
 from rldyno.toolchains.catalogue import read_catalogue
 from synthetic import ZOO, Contestant, Shape, write_results
 
 EVIL = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>"
-
-
-def test_running_mean_of_the_last_window() -> None:
-    assert running_mean(np.array([1.0, 3, 5, 7]), 2).tolist() == [1, 2, 4, 6]
-
-
-def test_band_is_median_and_quartiles_and_ended_runs_hold() -> None:
-    x = np.array([0.0, 10.0])
-    runs = [
-        (x, np.array([0.0, 10.0])),
-        (x, np.array([0.0, 20.0])),
-        (np.array([0.0, 5.0]), np.array([0.0, 30.0])),
-    ]
-    assert band_chart(resources.CURVES[1], [band("a", runs, 3)]).all_rows[2] == {
-        "contestant": "a",
-        "x": 10.0,
-        "y": 20.0,
-        "low": 15.0,
-        "high": 25.0,
-    }
-    # Without holding, the third run is gone at x = 10: median of 10 and 20.
-    assert band("a", runs, 3, hold=False).y[2] == 15.0
-
-
-def test_band_begins_where_half_of_the_runs_have_a_value() -> None:
-    runs = [(np.array([5.0, 10.0]), np.array([1.0, 1.0])), (np.array([10.0]), np.array([1.0]))]
-    assert band("a", runs, 3).x.tolist() == [5.0, 10.0]
-
-
-def test_cpu_rate_is_growth_in_percent_of_one_core() -> None:
-    time = np.linspace(0.1, 10, 100)
-    rates = rate_band("a", [(time, 0.5 * time)], 4)
-    assert rates.y.tolist() == pytest.approx([50.0] * 4)
-    assert rates.x.tolist() == [1.25, 3.75, 6.25, 8.75]
-
-
-def test_quartiles_are_numpy_s() -> None:
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=(7, 40))
-    values[rng.random(values.shape) < 0.3] = np.nan
-    values[0] = rng.normal(size=40)
-    assert np.allclose(quartiles(values), np.nanquantile(values, [0.25, 0.5, 0.75], axis=0))
 
 
 def test_integrals_as_liu2022_draws_them() -> None:

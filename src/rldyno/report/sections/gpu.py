@@ -12,7 +12,7 @@ from rldyno.report.series import Curve, Points, Run, band_while_running
 
 CAPTION = (
     "What the counters of the GPU report, start-up included. Lines are medians over seeds, bands lie between "
-    "the quartiles."
+    "the quartiles; both end where the contestant's shortest run ends."
 )
 
 

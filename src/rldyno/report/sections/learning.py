@@ -21,8 +21,8 @@ from rldyno.text.tables import Table
 COLUMNS = ("Contestant", "Comparison", "Reached", "Steps", "Episodes", "Training, s", "With start-up, s")
 CAPTION = (
     "Running mean over as many episodes as the stop rule uses, otherwise 100. Lines are medians over seeds, "
-    "bands lie between the quartiles. A run that has ended keeps its last value. The dotted line is the "
-    "threshold."
+    "bands lie between the quartiles. A line begins where every run of the contestant has finished an "
+    "episode; a run that has ended keeps its last value. The dotted line is the threshold."
 )
 
 

@@ -23,22 +23,24 @@ LEAST_SHARE = 0.01
 SHARES = "Shares of the training loop, without start-up; means over seeds."
 OVER_TIME = (
     "Time per step in each phase as training goes on, from one reading per second. Lines are medians over "
-    "seeds, bands lie between the quartiles. Not shown: phases below 1 % of the training time of every "
-    "contestant, and contestants that finished within two seconds."
+    "seeds, bands lie between the quartiles; both end where the contestant's shortest run ends. Not shown: "
+    "phases below 1 % of the training time of every contestant, and contestants that finished within two "
+    "seconds."
 )
 
 
 def spent(phase: str, run: Run) -> Points | None:
     """(steps, nanoseconds in the phase so far); two rows and fewer make no curve."""
-    steps = run.progress["step"]
-    return (steps, run.progress[f"{phase}_ns"]) if np.isfinite(steps).sum() > 2 else None
+    steps, nanoseconds = run.progress["step"], run.progress[f"{phase}_ns"]
+    known = np.isfinite(steps + nanoseconds)
+    return (steps[known], nanoseconds[known]) if known.sum() > 2 else None
 
 
 def cost_band(contestant: str, runs: Sequence[Points], points: int) -> Band:
     """Microseconds per step."""
-    rows = int(np.median([len(steps) for steps, _ in runs]))
-    # As far as half of the runs went: beyond there is no band.
-    edges = np.linspace(0, np.median([steps[-1] for steps, _ in runs]), min(points, rows) + 1)
+    rows = min(len(steps) for steps, _ in runs)
+    # As far as all of the runs went.
+    edges = np.linspace(0, min(steps[-1] for steps, _ in runs), min(points, rows) + 1)
     totals = np.stack([from_zero(edges, *run) for run in runs])
     costs = np.diff(totals) / np.diff(edges) / 1e3
     return quartile_band(contestant, (edges[:-1] + edges[1:]) / 2, costs)

@@ -20,7 +20,7 @@ from rldyno.text.tables import Table
 
 CAPTION = (
     "The worker and all its child processes, measured from outside. Against time: lines are medians over "
-    "seeds, bands lie between the quartiles, as long as at least half of the runs are alive. Memory by "
+    "seeds, bands lie between the quartiles; both end where the contestant's shortest run ends. Memory by "
     "stage: what each stage adds to the resident memory (importing the framework, building environments "
     "and learner, the first calls, training), and its peak; medians over seeds."
 )
