@@ -216,6 +216,14 @@ def test_one_mistake_in_the_budget(mistakes, budget, expected) -> None:
     ("hyper", "expected"),
     [
         ("gama = 0.9", "8: hyper.gama: unknown hyper-parameter, did you mean 'gamma'?"),
+        ("lr = 0.1", "8: hyper.lr: unknown hyper-parameter, did you mean 'learning_rate'?"),
+        ("dqn.bs = 32", "8: hyper.dqn.bs: dqn has no such hyper-parameter, did you mean 'batch_size'?"),
+        (
+            "dqn.eps = 0.1",
+            "8: hyper.dqn.eps: dqn has no such hyper-parameter, did you mean 'adam_eps' or 'epsilon_end'?",
+        ),
+        ("n_envs = 8", "8: hyper.n_envs: unknown hyper-parameter, did you mean 'environments'?"),
+        ("sac.gamma = 0.9", "8: hyper.sac: unknown algorithm; known: a2c, dqn, ppo, rainbow"),
         ("gamma = 1.5", "8: hyper.gamma: must be between 0 and 1, not 1.5"),
         ("gamma = nan", "8: hyper.gamma: must be between 0 and 1, not nan"),
         ("gamma = [0.9,\n0.8,\n2]", "10: hyper.gamma: must be between 0 and 1, not 2.0"),

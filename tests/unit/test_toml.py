@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict
 from rldyno.errors import Problem
 from rldyno.toml.lines import Location, key_name, locate
 from rldyno.toml.models import load
-from rldyno.toml.source import read, suggest
+from rldyno.toml.source import read
+from rldyno.toml.suggestions import distance, nearest, suggest
 
 AWKWARD = '''\
 # a comment with = and [ ]
@@ -118,6 +119,25 @@ def test_every_entry_of_any_file_is_found(
     for location, line in found.items():
         if isinstance(location[-1], str):
             assert location[-1] in text.splitlines()[line - 1]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "edits"),
+    [("sac", "a2c", 2), ("dqm", "dqn", 1), ("troch", "torch", 1), ("", "abc", 3), ("abcd", "acbd", 1)],
+)
+def test_the_distance_of_two_names(one: str, other: str, edits: int) -> None:
+    assert distance(one, other) == distance(other, one) == edits
+
+
+def test_only_a_slip_is_taken_for_another_name() -> None:
+    algorithms = ["a2c", "dqn", "ppo", "rainbow"]
+    assert nearest("sac", algorithms) is None
+    assert suggest("sac", algorithms) == "; known: a2c, dqn, ppo, rainbow"
+    assert [nearest(name, algorithms) for name in ("dqm", "poo", "A2C", "rianbow", "rain")] == [
+        *("dqn", "ppo", "a2c", "rainbow", "rainbow")
+    ]
+    assert nearest("ep", ["epochs"]) is None
+    assert nearest("epsilon", ["epsilon_start", "epsilon_end"]) is None
 
 
 def test_suggestions() -> None:

@@ -13,7 +13,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from rldyno.claims.metrics import metrics
 from rldyno.stats.bootstrap import ENOUGH_RUNS
 from rldyno.toml.models import add_mistakes
-from rldyno.toml.source import read, suggest
+from rldyno.toml.source import read
+from rldyno.toml.suggestions import suggest
 
 Scalar = str | int | float | bool
 KEYS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rldyno.errors import Problem
-from rldyno.toml.source import suggest
+from rldyno.toml.suggestions import suggest
 
 
 def shipped_studies() -> dict[str, Path]:

@@ -27,7 +27,8 @@ from rldyno.study.placement import Placement, place
 from rldyno.study.seeds import Adaptive, adaptive_part, all_seeds, whole
 from rldyno.toml.lines import Location, key_name
 from rldyno.toml.models import add_mistakes
-from rldyno.toml.source import Source, read, spelled, suggest
+from rldyno.toml.source import Source, read, spelled
+from rldyno.toml.suggestions import suggest
 from rldyno.toolchains.contestants import Catalogue, check_contestant
 from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.envs import BUILT_IN

@@ -9,8 +9,10 @@ import typing
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from rldyno.study.hyper_names import suggest_hyper
 from rldyno.toml.lines import Location
-from rldyno.toml.source import Source, spelled, suggest
+from rldyno.toml.source import Source, spelled
+from rldyno.toml.suggestions import suggest
 from rldyno_rig import hyper
 from rldyno_rig.algorithms import ALGORITHMS
 
@@ -116,7 +118,7 @@ def _read_everywhere(source: Source, table: dict[str, Any], algorithms: Sequence
         location = ("hyper", name)
         if not owners:
             known = {field: None for fields in types.values() for field in fields}
-            source.mistake(location, "unknown hyper-parameter" + suggest(name, known))
+            source.mistake(location, "unknown hyper-parameter" + suggest_hyper(name, known))
         elif algorithms and not set(owners) & set(algorithms):
             having = ", ".join(owners)
             source.mistake(location, f"no algorithm of this study has this hyper-parameter, only {having}")
@@ -158,7 +160,7 @@ def _read_fields(
             continue
         if name not in types:
             owners = [other for other in ALGORITHMS if name in field_types(other)]
-            hint = f", only {', '.join(owners)}" if owners else suggest(name, types)
+            hint = f", only {', '.join(owners)}" if owners else suggest_hyper(name, types)
             source.mistake((*location, name), f"{algorithm} has no such hyper-parameter{hint}")
         elif given := _values(source, types[name], name, raw, (*location, name)):
             read_here[name] = given

@@ -10,7 +10,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from rldyno.toml.lines import Location
-from rldyno.toml.source import Source, read, spelled, suggest
+from rldyno.toml.source import Source, read, spelled
+from rldyno.toml.suggestions import suggest
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 import tomllib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rldyno.errors import Problem
 from rldyno.toml.lines import Location, key_name, locate
+from rldyno.toml.suggestions import nearest
 
 
 @dataclass
@@ -75,16 +74,6 @@ def read(path: Path) -> Source:
     return Source(path, table, text)
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
-    """What follows "unknown …": the closest name, or all names if they are few."""
-    known = list(known)
-    lowered = {candidate.lower(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
-    if close:
-        return f", did you mean '{lowered[close[0]]}'?"
-    return f"; known: {', '.join(known)}" if len(known) <= 12 else ""
-
-
 def spelled(value: Any) -> str:
     """A value as TOML writes it, more or less."""
     return str(value).lower() if isinstance(value, bool) else repr(value)
@@ -102,5 +91,5 @@ def _nearby(path: Path) -> str:
         names = sorted(entry.name for entry in path.parent.iterdir() if entry.suffix == ".toml")
     except OSError:
         return "check the path"
-    close = difflib.get_close_matches(path.name, names, n=1)
-    return f"did you mean {path.parent / close[0]}?" if close else "check the path"
+    meant = nearest(path.name, names)
+    return f"did you mean {path.parent / meant}?" if meant else "check the path"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from rldyno.config import load_config
 from rldyno.errors import Problem
 from rldyno.machine.devices import Device
 from rldyno.toml import models
+from rldyno.toml.suggestions import nearest
 from rldyno.toolchains.interpreters import has_headers
 
 # Thread pools that any Python process may hold, with any framework.
@@ -179,9 +179,9 @@ def toolchain(name: str) -> Toolchain:
 
 def unknown(name: str, known: Iterable[str]) -> Problem:
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1)
+    meant = nearest(name, names)
     return Problem(
-        f"unknown toolchain `{name}`" + (f", did you mean `{close[0]}`?" if close else ""),
+        f"unknown toolchain `{name}`" + (f", did you mean `{meant}`?" if meant else ""),
         fix=f"choose from: {', '.join(names)}",
     )
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from rldyno.errors import Problem
+from rldyno.toml.suggestions import did_you_mean, nearest
 from rldyno.toolchains.catalogue import catalogue
 from rldyno_rig.contestant import Contestant
 
@@ -34,18 +34,21 @@ def check_contestant(name: str, catalogue: Catalogue) -> None:
     if toolchain and mode in toolchain.modes:
         return
     if toolchain is None:
-        meant = difflib.get_close_matches(framework, catalogue, n=1)
-        modes = list(catalogue[meant[0]].modes) if meant else []
-        guess = Contestant(meant[0], mode if mode in modes else modes[0]) if meant else None
-        known = ", ".join(name for of in catalogue for name in _contestants(of, catalogue[of].modes))
-        hint = f", did you mean '{guess}'?" if guess else f"; known: {known}"
+        meant = nearest(framework, catalogue)
+        if meant:
+            modes = list(catalogue[meant].modes)
+            hint = did_you_mean([str(Contestant(meant, mode if mode in modes else modes[0]))])
+        else:
+            hint = "; known: " + ", ".join(
+                name for of in catalogue for name in _contestants(of, catalogue[of].modes)
+            )
         raise ValueError(f"unknown contestant '{name}'{hint}")
     names = ", ".join(_contestants(framework, toolchain.modes))
     if not mode:
         raise ValueError(f"'{name}' names no mode; write one of {names}")
-    close = difflib.get_close_matches(mode, toolchain.modes, n=1)
+    close = nearest(mode, toolchain.modes)
     if close:
-        raise ValueError(f"unknown contestant '{name}', did you mean '{Contestant(framework, close[0])}'?")
+        raise ValueError(f"unknown contestant '{name}'{did_you_mean([str(Contestant(framework, close))])}")
     raise ValueError(f"{framework} has no mode '{mode}'; it has {names}")
 
 
