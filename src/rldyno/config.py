@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Literal
 
@@ -30,12 +31,26 @@ class Config(BaseModel):
     @field_validator("toolchains")
     @classmethod
     def _absolute(cls, paths: dict[str, Path]) -> dict[str, Path]:
-        return {name: path.expanduser().absolute() for name, path in paths.items()}
+        return {name: interpreter_path(str(path)) for name, path in paths.items()}
 
     @field_validator("toolchain_dirs")
     @classmethod
     def _absolute_dirs(cls, paths: tuple[Path, ...]) -> tuple[Path, ...]:
         return tuple(path.expanduser().absolute() for path in paths)
+
+
+def interpreter_path(text: str) -> Path:
+    """A bare name such as `python3` as the shell finds it on PATH; anything else is a path.
+
+    Links are kept: the link of a virtual environment's python is what makes it that environment's.
+    """
+    path = Path(text).expanduser()
+    if path.name == text and not path.exists():
+        found = shutil.which(text)
+        if found is None:
+            raise ValueError(f"no program called `{text}` is on PATH")
+        path = Path(found)
+    return path.absolute()
 
 
 def config_path() -> Path:

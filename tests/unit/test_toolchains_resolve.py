@@ -32,6 +32,31 @@ def test_overrides_are_parsed_and_keep_the_link_of_a_virtual_environment() -> No
     assert parse_overrides([f"numpy={sys.executable}"]) == {"numpy": Path(sys.executable)}
 
 
+def test_a_bare_name_is_looked_up_on_path_and_its_link_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    link = tmp_path / "bin" / "python3"
+    link.symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", str(link.parent))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert parse_overrides(["numpy=python3", "torch=~/bin/python3"]) == {"numpy": link, "torch": link}
+    assert resolve("numpy", parse_overrides(["numpy=python3"])).path == link
+
+
+def test_a_name_in_the_config_file_is_looked_up_on_path_too(
+    own_cache_and_config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_cache_and_config.write_text('[toolchains]\nnumpy = "python-of-mine"\n')
+    with pytest.raises(Problem, match="no program called `python-of-mine` is on PATH") as raised:
+        resolve("numpy")
+    assert f"{own_cache_and_config}:" in raised.value.message
+    folder = own_cache_and_config.parent
+    (folder / "python-of-mine").symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", str(folder))
+    assert resolve("numpy").path == folder / "python-of-mine"
+
+
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
@@ -40,6 +65,7 @@ def test_overrides_are_parsed_and_keep_the_link_of_a_virtual_environment() -> No
         (["=/usr/bin/python3"], "is not of the form NAME=PYTHON"),
         (["trch=/usr/bin/python3"], "unknown toolchain `trch`, did you mean `torch`"),
         (["torch=/a", "torch=/b"], "--toolchain torch is given twice"),
+        (["torch=pythn3"], "--toolchain torch=pythn3: no program called `pythn3` is on PATH"),
     ],
 )
 def test_wrong_overrides(texts: list[str], message: str) -> None:

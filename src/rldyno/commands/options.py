@@ -9,6 +9,8 @@ import typer
 Toolchains = Annotated[
     list[str] | None,
     typer.Option(
-        "--toolchain", metavar="NAME=PYTHON", help="Use this interpreter for a framework; repeatable."
+        "--toolchain",
+        metavar="NAME=PYTHON",
+        help="Use this interpreter (a path, or a name on PATH) for a framework; repeatable.",
     ),
 ]

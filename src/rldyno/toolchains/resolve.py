@@ -9,7 +9,7 @@ from typing import Literal
 
 from packaging.version import Version
 
-from rldyno.config import config_path, load_config
+from rldyno.config import config_path, interpreter_path, load_config
 from rldyno.errors import Problem
 from rldyno.machine.facts import machine_variant
 from rldyno.toolchains.build import OnProgress, build
@@ -47,7 +47,7 @@ class State:
 
 
 def parse_overrides(texts: Iterable[str]) -> dict[str, Path]:
-    """`["torch=/path/to/python"]` as framework → interpreter."""
+    """`["torch=/path/to/python", "jax=python3"]` as framework → interpreter."""
     overrides: dict[str, Path] = {}
     for text in texts:
         name, separator, path = (part.strip() for part in text.partition("="))
@@ -58,8 +58,12 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, Path]:
             )
         if name in overrides:
             raise Problem(f"--toolchain {name} is given twice", fix="give it once")
-        # Not resolved: the link of a virtual environment's python is what makes it that environment's.
-        overrides[name] = Path(path).expanduser().absolute()
+        try:
+            overrides[name] = interpreter_path(path)
+        except ValueError as error:
+            raise Problem(
+                f"--toolchain {text}: {error}", fix="give the path of a Python interpreter, or a name on PATH"
+            ) from None
     _require_known(overrides, "--toolchain")
     return overrides
 
