@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
+from rldyno import __version__
 from rldyno.commands.advise import advise
 from rldyno.commands.claims import claims
 from rldyno.commands.compare import compare
 from rldyno.commands.doctor import doctor
 from rldyno.commands.export import export
+from rldyno.commands.hyper import hyper
 from rldyno.commands.limits import limits
 from rldyno.commands.nets import nets
 from rldyno.commands.plan import plan
@@ -34,8 +37,27 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rldyno {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    """What stands before a command."""
+
+
 # Each line must fit beside its command in a terminal of 80 columns.
 app.command(short_help="List the shipped studies, or print one.")(studies)
+app.command(short_help="Show the hyper-parameters of an algorithm.")(hyper)
 app.command(short_help="Show the trials of a study and how long they take.")(plan)
 app.command(short_help="Run a study, or continue it, and print the answer.")(run)
 app.command(short_help="Show how far a run is.")(status)

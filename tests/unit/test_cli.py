@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import version
 
 from typer.testing import CliRunner
 
@@ -29,3 +30,7 @@ def test_every_command_has_a_line_that_is_not_cut() -> None:
     lines = commands.strip().splitlines()
     assert len(lines) == len(app.registered_commands) + len(app.registered_groups)
     assert all(line.endswith(".") and not line.endswith("...") for line in lines), shown
+
+
+def test_the_version() -> None:
+    assert CliRunner().invoke(app, ["--version"]).output == f"rldyno {version('rldyno')}\n"

@@ -27,15 +27,17 @@ class Dqn(Replayed):
     """Deep Q-network (Mnih et al. 2015), optionally double (van Hasselt et al. 2016)."""
 
     epsilon_start: float = 1.0
+    """Share of random actions at the first step."""
     epsilon_end: float = 0.02
+    """Share of random actions after `epsilon_steps`."""
     epsilon_steps: int = 10_000
-    """Environment steps over which ε falls linearly."""
+    """Environment steps over which ε falls linearly. [steps]"""
     double: bool = False
     """Choose the next action with the online network, value it with the target network."""
     dueling: bool = False
     """Q = V + A − mean A (Wang et al. 2016)."""
     huber_delta: float = 1.0
-    """Width of the quadratic part of the loss."""
+    """Width of the quadratic part of the loss. [return]"""
 
 
 class DqnBatch(NamedTuple):

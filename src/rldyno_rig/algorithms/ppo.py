@@ -23,9 +23,9 @@ class Ppo(ActorCritic):
     """Proximal policy optimisation with the clipped objective (Schulman et al. 2017)."""
 
     epochs: int = 10
-    """Passes over each rollout."""
+    """Passes over each rollout. [passes]"""
     minibatches: int = 4
-    """Minibatches per pass; environments × rollout_steps must divide by it."""
+    """Minibatches per pass; environments × rollout_steps must divide by it. [minibatches]"""
     clip_range: float = 0.2
     """ε of the clipped objective."""
     value_clip: bool = False

@@ -30,13 +30,13 @@ class Rainbow(Replayed):
     """Rainbow (Hessel et al. 2018): double, dueling, noisy, distributional, n-step, prioritised."""
 
     n_step: int = 3
-    """Rewards summed before the bootstrap."""
+    """Rewards summed before the bootstrap. [steps]"""
     atoms: int = 51
-    """Support points of the return distribution."""
+    """Support points of the return distribution. [points]"""
     v_min: float = 0.0
-    """Lowest support point."""
+    """Lowest support point. [return]"""
     v_max: float = 200.0
-    """Highest support point."""
+    """Highest support point. [return]"""
     noisy_sigma: float = 0.5
     """Initial scale of the factorised noise (σ₀ of Fortunato et al. 2018)."""
     priority_exponent: float = 0.5
