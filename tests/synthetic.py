@@ -88,11 +88,12 @@ def write_results(directory: Path, shape: Shape | None = None, seed: int = 0) ->
     (directory / "certificates").mkdir(parents=True)
     (directory / "trials").mkdir()
     names = [contestant.name for contestant in shape.contestants]
-    (directory / "study.toml").write_text(
+    study = (
         f"title = {json.dumps(shape.title)}\n"
         f"contestants = {json.dumps(names)}\nalgorithms = {json.dumps(list(shape.algorithms))}\n"
         f"environments = {json.dumps(list(shape.environments))}\nseeds = {shape.seeds}\n"
     )
+    (directory / "study.toml").write_text(study)
     asked = [
         trial_json(contestant, algorithm, environment, place, trial_seed, values, shape)
         for trial_seed, algorithm, environment, place, values, contestant in product(
@@ -114,7 +115,8 @@ def write_results(directory: Path, shape: Shape | None = None, seed: int = 0) ->
     for contestant, algorithm, device in product(shape.contestants, shape.algorithms, shape.devices):
         write_certificate(directory, contestant, algorithm, device)
     write_json(
-        directory / "manifest.json", manifest_json(asked) | (limits_json(shape) if shape.limits else {})
+        directory / "manifest.json",
+        manifest_json(asked, study) | (limits_json(shape) if shape.limits else {}),
     )
     return directory
 
@@ -123,10 +125,11 @@ def settings(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(values, point, strict=True)) for point in product(*values.values())]
 
 
-def manifest_json(asked: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def manifest_json(asked: Sequence[Mapping[str, Any]], study: str) -> dict[str, Any]:
     return {
         "schema": schema.SCHEMA_VERSION,
         "study_sha256": "5" * 64,
+        "study_text": study,
         "machine": {
             "os": "Linux 6.1",
             "cpu": "Example CPU @ 2.5 GHz",

@@ -172,3 +172,26 @@ def test_trials_of_one_contestant_by_two_versions_of_its_backend(tmp_path: Path)
     found = pitfalls(root)["Unequal versions"]
     assert found.verdict == FOUND
     assert "torch:eager: two versions of the backend" in found.evidence
+
+
+def test_a_study_that_changed_after_trials_had_run(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", CLEAN)
+    name = "A study that changed on the way"
+    assert pitfalls(root)[name].verdict == CLEAR
+    change_manifest(root, amended=[{"at": "then", "changes": ["cores: 1 → 2"], "trials_ended": 0}])
+    assert pitfalls(root)[name].verdict == CLEAR
+    change_manifest(root, amended=[{"at": "then", "changes": ["cores: 1 → 2", "seeds: 3 → 5"]}])
+    found = pitfalls(root)[name]
+    assert found.verdict == FOUND
+    assert "then: cores: 1 → 2" in found.evidence
+    assert "seeds" not in found.evidence
+
+
+def test_an_edited_copy_of_the_study_is_named_and_not_shown(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", CLEAN)
+    ran = load_results(root).study
+    (root / "study.toml").write_text(ran + "cores = 8\n")
+    assert load_results(root).study == ran
+    found = pitfalls(root)["A study that changed on the way"]
+    assert found.verdict == FOUND
+    assert "study.toml was edited" in found.evidence

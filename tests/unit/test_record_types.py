@@ -33,6 +33,8 @@ DONE = Outcome(
 MANIFEST = Manifest(
     rldyno="1",
     title="t",
+    study_text="seeds = 5",
+    study_path="mine.toml",
     started_at="now",
     resumed_at=("later",),
     machine=MachineFacts("here", gpus=(GpuFacts(0, "a GPU"),), load=(0.5, 0.4, 0.3), affinity=(0, 1)),
@@ -40,7 +42,7 @@ MANIFEST = Manifest(
     idle_cpu_percent=1.5,
     toolchains={"torch": ToolchainFacts("3.12", "built", "cpu", {"torch": "2"})},
     left_out=("numpy:eager on cuda: it runs on cpu only",),
-    amended=(Amendment("later", ("seeds: 3 → 5",)),),
+    amended=(Amendment("later", ("seeds: 3 → 5",), "seeds = 3", 2),),
     adaptive=AdaptiveSeeds(2, 5, "winner", 0.02, (InterimCheck("now", 1, ({"label": "g"},)),), "max"),
     trials=("a", "b"),
 )
@@ -75,3 +77,8 @@ def test_an_outcome_knows_how_it_ended():
     absent = Outcome(status="failed", reason="absent")
     assert (absent.done, absent.failed, absent.absent) == (False, True, True)
     assert Outcome.from_json({"status": "no such status"}).failed
+
+
+def test_an_amendment_of_an_older_record_counts_as_made_after_results():
+    assert Amendment.from_json({"at": "then", "changes": ["seeds: 3 → 5"]}).after_results
+    assert not Amendment("then", (), trials_ended=0).after_results

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -80,15 +82,12 @@ class Lab:
         self.directory = ResultsDirectory(folder / "out")
         self.printed = ""
 
-    def run(self, launcher: FakeLauncher, **options: bool) -> bool:
+    def run(self, launcher: FakeLauncher, study: Path | None = None, **options: Any) -> bool:
         stream = io.StringIO()
-        chosen = Options(
-            **{"verify": False, "limits": False, "report": False, **options},
-            out=self.directory.root,
-            overrides={"numpy": Path(sys.executable)},
-        )
+        quick = {"verify": False, "limits": False, "report": False, "out": self.directory.root}
+        chosen = Options(**{**quick, **options}, overrides={"numpy": Path(sys.executable)})
         try:
-            return Session(self.study, chosen, Console(file=stream, width=200), launcher).run()
+            return Session(study or self.study, chosen, Console(file=stream, width=200), launcher).run()
         finally:
             self.printed = stream.getvalue()
 
@@ -160,3 +159,65 @@ def test_another_study_in_the_same_directory_is_refused(lab: Lab) -> None:
     assert more.started == [3]
     (amendment,) = lab.directory.read_manifest().amended
     assert amendment.changes == ("seeds: 3 → 4",)
+    assert amendment.text_before == STUDY
+    assert amendment.trials_ended == 3
+
+
+def test_an_edited_copy_of_the_study_changes_nothing(lab: Lab) -> None:
+    lab.run(FakeLauncher())
+    copy = lab.directory.study
+    copy.write_text(STUDY.replace("seeds = 3", "seeds = 9"))
+    for amend in (False, True):
+        with pytest.raises(Problem, match="was edited") as caught:
+            lab.run(FakeLauncher(), study=copy, amend=amend)
+        assert caught.value.fix is not None
+        assert f"rldyno run {lab.directory.root}" in caught.value.fix
+    again = FakeLauncher()
+    assert lab.run(again)
+    assert again.started == []
+    assert "was edited" in lab.printed
+    assert copy.read_text() == STUDY
+    assert "seeds = 9" in copy.with_name("study.edited.toml").read_text()
+    assert lab.directory.read_manifest().amended == ()
+
+
+def test_a_results_directory_is_the_study_that_ran_in_it(lab: Lab) -> None:
+    lab.run(FakeLauncher({1: FAILED}))
+    lab.study.unlink()
+    lab.directory.study.write_text("this is no study")
+    again = FakeLauncher()
+    assert lab.run(again, study=lab.directory.root, out=None)
+    assert again.started == [1]
+    manifest = lab.directory.read_manifest()
+    assert manifest.study_text == STUDY
+    assert manifest.study_path == "study.toml"
+
+
+def test_seeds_of_the_command_line_are_an_amendment(lab: Lab) -> None:
+    lab.run(FakeLauncher())
+    more = FakeLauncher()
+    assert lab.run(more, study=lab.directory.root, seeds="5")
+    assert sorted(more.started) == [3, 4]
+    manifest = lab.directory.read_manifest()
+    assert [amendment.changes for amendment in manifest.amended] == [("seeds: 3 → 5",)]
+    assert manifest.study_text == lab.directory.study.read_text() == STUDY.replace("seeds = 3", "seeds = 5")
+    with pytest.raises(Problem, match="the study has changed") as caught:
+        lab.run(FakeLauncher())
+    assert caught.value.detail == "seeds: 5 → 3"
+    with pytest.raises(Problem, match="the study has changed"):
+        lab.run(FakeLauncher(), seeds="4")
+    assert lab.run(FakeLauncher(), seeds="5")
+    assert len(lab.directory.read_manifest().amended) == 1
+
+
+def test_a_record_from_before_the_manifest_kept_the_study(lab: Lab) -> None:
+    lab.run(FakeLauncher())
+    written = lab.directory.read_manifest()
+    lab.directory.write_manifest(replace(written, study_text="", study_path=""))
+    assert lab.run(FakeLauncher(), study=lab.directory.root)
+    assert lab.directory.read_manifest().study_text == STUDY
+    lab.directory.write_manifest(replace(written, study_text=""))
+    lab.directory.study.write_text(STUDY.replace("seeds = 3", "seeds = 9"))
+    for given in (lab.directory.root, lab.directory.study):
+        with pytest.raises(Problem, match="not the study that ran"):
+            lab.run(FakeLauncher(), study=given)

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from rldyno.cli import app
 from rldyno.errors import Problem
+from rldyno.studies.given import given_study
 from rldyno.studies.shipped import find_study, shipped_studies
 from rldyno.study.file import load_study
 
@@ -69,3 +70,38 @@ def test_a_study_is_planned_by_its_name(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["plan", "quickstart", "--json"])
     assert len(json.loads(done.output)["trials"]) == 18
+
+
+def test_seeds_of_the_command_line_replace_those_of_the_study(tmp_path: Path) -> None:
+    study = tmp_path / "a.toml"
+    study.write_text(shipped_studies()["quickstart"].read_text())
+    fixed = given_study(study, "7").study
+    assert (len(fixed.seeds), fixed.adaptive) == (7, None)
+    adaptive = given_study(study, "5..30").study.adaptive
+    assert adaptive is not None
+    assert (adaptive.min, adaptive.max, adaptive.until) == (5, 30, "resolved")
+    study.write_text(given_study(study, "5..30").text.replace("resolved", "winner"))
+    kept = given_study(study, "3..8").study.adaptive
+    assert kept is not None
+    assert (kept.min, kept.max, kept.until) == (3, 8, "winner")
+    with pytest.raises(Problem, match="not a number of seeds"):
+        given_study(study, "many")
+    with pytest.raises(Problem, match="must be at least min"):
+        given_study(study, "8..3")
+
+
+def test_a_folder_of_that_name_does_not_hide_a_shipped_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("quickstart").mkdir()
+    assert given_study(Path("quickstart")).path == "quickstart"
+    Path("other").mkdir()
+    with pytest.raises(Problem, match="not a results directory"):
+        given_study(Path("other"))
+
+
+def test_records_keep_no_folder_of_this_machine(tmp_path: Path) -> None:
+    study = tmp_path / "a.toml"
+    study.write_text(shipped_studies()["quickstart"].read_text())
+    assert given_study(study).path == "a.toml"

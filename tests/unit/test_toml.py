@@ -17,6 +17,7 @@ from rldyno.toml.lines import Location, key_name, locate
 from rldyno.toml.models import load
 from rldyno.toml.source import read
 from rldyno.toml.suggestions import distance, nearest, suggest
+from rldyno.toml.write import with_value
 
 AWKWARD = '''\
 # a comment with = and [ ]
@@ -208,3 +209,22 @@ def test_all_mistakes_of_a_model_come_at_once_with_line_and_suggestion(tmp_path:
         f"{path}:5: named.any.sizes: unknown key, did you mean 'size'?",
         f"{path}:6: named.any.size: must be a whole number, not 'x'",
     ]
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ("# why\nseeds = 3  # few\n\n[budget]\nsteps = 5\n", "# why\n"),
+        ("seeds = [\n  1,\n  2,\n]\ncores = 1 # one\n", "cores = 1 # one"),
+        ("cores = 1 # one\nseeds = { min = 2, max = 5 }", "cores = 1 # one"),
+        ("cores = 1\n[seeds]\nmin = 2\nmax = 5\n[budget]\nsteps = 5\n", "[budget]"),
+        ("cores = 1\n[budget]\nsteps = 5\n[seeds]\nmin = 2\n", "[budget]"),
+        ("seeds.min = 2\nseeds.max = 3\ncores = 1\n", "cores = 1"),
+        ("cores = 1\n", "cores = 1"),
+    ],
+)
+@pytest.mark.parametrize("value", [10, {"min": 5, "max": 30, "until": "resolved"}], ids=str)
+def test_another_value_for_one_key(written: str, kept: str, value: object) -> None:
+    changed = with_value(written, "seeds", value)
+    assert tomllib.loads(changed) == {**tomllib.loads(written), "seeds": value}
+    assert kept in changed

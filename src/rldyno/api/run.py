@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rldyno.api.results import StudyResults, load
-from rldyno.api.study import Study
+from rldyno.api.study import Study, of_given
 from rldyno.errors import Problem
 from rldyno.processes.lab import OWN_MODULE
+from rldyno.studies.given import given_study
 
 INTERRUPTED = 130
 # Lines of output that a failed run shows.
@@ -25,6 +26,7 @@ def run(
     study: Study | Path | str,
     out: Path | str | None = None,
     *,
+    seeds: int | str | None = None,
     toolchains: Mapping[str, Path | str] | None = None,
     jobs: int = 1,
     hours: float | None = None,
@@ -38,14 +40,16 @@ def run(
 ) -> StudyResults:
     """Run a study, or continue it, and load its results: what `rldyno run` does, with the same options.
 
-    `study` is a Study, the path of a study file or the name of a shipped study. `out` is the results
-    directory, results/<name of the study> unless given. `toolchains` maps a framework to the interpreter to
-    use for it. `progress` prints what `rldyno run` prints; without it only trials that fail are reported,
-    as a warning.
+    `study` is a Study, the path of a study file, the name of a shipped study, or the results directory of a
+    run to continue. `out` is the results directory, results/<name of the study> unless given. `seeds`
+    replaces the study's seeds: 10, or "5..30" to add seeds where comparisons are open. `toolchains` maps a
+    framework to the interpreter to use for it. `progress` prints what `rldyno run` prints; without it only
+    trials that fail are reported, as a warning.
     """
-    study = study if isinstance(study, Study) else Study.read(study)
-    out = Path(out) if out is not None else Path("results") / study.name
+    study, home = (study, None) if isinstance(study, Study) else read(study)
+    out = Path(out or home or Path("results") / study.name)
     options = [
+        *([] if seeds is None else [f"--seeds={seeds}"]),
         *(f"--toolchain={framework}={python}" for framework, python in (toolchains or {}).items()),
         f"--jobs={jobs}",
         *([] if hours is None else [f"--hours={hours}"]),
@@ -69,6 +73,12 @@ def run(
         message = f"{missing} of {results.trials.height} trials are not done: see `.trials` for the reasons"
         warnings.warn(message, stacklevel=2)
     return results
+
+
+def read(given: Path | str) -> tuple[Study, Path | None]:
+    """The study that a path or a name means, and the results directory when that was given."""
+    found = given_study(Path(given))
+    return of_given(found), found.directory
 
 
 def call(arguments: list[str], folder: Path, progress: bool) -> tuple[int, str]:

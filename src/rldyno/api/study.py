@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from rldyno.errors import Problem
-from rldyno.studies.shipped import find_study
-from rldyno.study.file import check_study, load_study
+from rldyno.studies.given import GivenStudy, given_study
+from rldyno.study.file import check_study
 from rldyno.study.plan import make_plan
 from rldyno.toml.source import Source
 from rldyno.toml.write import plain, toml_text
@@ -67,13 +67,8 @@ class Study:
 
     @classmethod
     def read(cls, path: Path | str) -> Study:
-        """From a study file, or a shipped study by its name."""
-        file = find_study(path)
-        study = cls.__new__(cls)
-        study._checked = load_study(file)
-        study.toml = file.read_text(encoding="utf-8")
-        study.name = file.stem
-        return study
+        """From a study file, a shipped study by its name, or the results directory of a run."""
+        return of_given(given_study(Path(path)))
 
     @property
     def title(self) -> str:
@@ -121,3 +116,9 @@ class Study:
         question = f"<p>{escape(self.question)}</p>" if self.question else ""
         heading = f"<strong>{escape(self.title or self.name)}</strong>"
         return f"<div>{heading}{question}<pre>{escape(self.toml)}</pre></div>"
+
+
+def of_given(given: GivenStudy) -> Study:
+    study = Study.__new__(Study)
+    study._checked, study.toml, study.name = given.study, given.text, given.name
+    return study

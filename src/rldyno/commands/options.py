@@ -6,6 +6,13 @@ from typing import Annotated
 
 import typer
 
+Seeds = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|MIN..MAX",
+        help="Seeds instead of the study's: 10, or 5..30 to add seeds where comparisons are open.",
+    ),
+]
 Toolchains = Annotated[
     list[str] | None,
     typer.Option(

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rldyno.commands.options import Seeds
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -23,8 +25,9 @@ SHOWN_TRIALS = 60
 
 def plan(
     study: Annotated[
-        Path, typer.Argument(metavar="STUDY", help="A study file, or the name of a shipped study.")
+        Path, typer.Argument(metavar="STUDY", help="A study file, a shipped study, or a results directory.")
     ],
+    seeds: Seeds = None,
     show_all: Annotated[bool, typer.Option("--all", help="Show every trial of a long plan.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
@@ -32,11 +35,10 @@ def plan(
     from rich.console import Console
 
     from rldyno.session.estimate import estimate, load_rates
-    from rldyno.studies.shipped import find_study
-    from rldyno.study.file import load_study
+    from rldyno.studies.given import given_study
     from rldyno.study.plan import make_plan
 
-    planned = make_plan(load_study(find_study(study)))
+    planned = make_plan(given_study(study, seeds).study)
     estimated = estimate(planned, load_rates())
     if as_json:
         print(json.dumps(plan_json(planned, estimated), indent=2))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rldyno.commands.options import Toolchains
+from rldyno.commands.options import Seeds, Toolchains
 
 if TYPE_CHECKING:
     from rldyno.session.reruns import NoiseLimit
@@ -24,11 +24,13 @@ NoiseAttempts = Annotated[
 
 def run(
     study: Annotated[
-        Path, typer.Argument(metavar="STUDY", help="A study file, or the name of a shipped study.")
+        Path,
+        typer.Argument(metavar="STUDY", help="A study file, a shipped study, or a directory to continue."),
     ],
     out: Annotated[
         Path | None, typer.Option(help="Results directory. Default: results/<name of the study>.")
     ] = None,
+    seeds: Seeds = None,
     toolchain: Toolchains = None,
     jobs: Annotated[int, typer.Option(min=1, help="Trials at the same time, each on its own CPUs.")] = 1,
     hours: Annotated[
@@ -57,12 +59,12 @@ def run(
     from rich.console import Console
 
     from rldyno.session.session import Options, run_study
-    from rldyno.studies.shipped import find_study
     from rldyno.toolchains.resolve import parse_overrides
 
     options = Options(
         out=out,
         overrides=parse_overrides(toolchain or []),
+        seeds=seeds,
         jobs=jobs,
         hours=hours,
         keep_failed=keep_failed,
@@ -74,7 +76,7 @@ def run(
         noise_limit=noise_limit(max_noise, noise_attempts),
     )
     try:
-        finished = run_study(find_study(study), options, Console())
+        finished = run_study(study, options, Console())
     except KeyboardInterrupt:
         typer.echo("stopped; run the same command to continue", err=True)
         raise typer.Exit(130) from None

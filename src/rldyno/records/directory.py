@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import shutil
 import time
 from collections.abc import Iterator
@@ -75,6 +76,18 @@ class ResultsDirectory:
 
     def write_manifest(self, manifest: Manifest) -> None:
         write_json(self.manifest, manifest.to_json())
+
+
+def run_command(root: Path, *, seeds: int | str | None = None, out: Path | None = None) -> str:
+    """The command that continues the run in a results directory, `rldyno run results/x --seeds 10`.
+
+    With `out` it runs the same study again in another directory. `seeds` are what `--seeds` takes. The study
+    comes from the manifest: no file has to be edited or found again.
+    """
+    words = ["rldyno", "run", str(root)]
+    words += ["--out", str(out)] if out else []
+    words += ["--seeds", str(seeds)] if seeds is not None else []
+    return shlex.join(words)
 
 
 @contextlib.contextmanager

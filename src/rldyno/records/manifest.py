@@ -48,17 +48,36 @@ class ToolchainFacts:
 
 @dataclass(frozen=True)
 class Amendment:
-    """A change of the study that the user accepted with --amend."""
+    """A change of the study after its run had begun, accepted with --amend or made with --seeds."""
 
     at: str
     changes: tuple[str, ...]
+    """One line for each key: `seeds: 3 → 5`."""
+    text_before: str = ""
+    """The study until then. What it became is in the next amendment, or in the manifest."""
+    trials_ended: int | None = None
+    """How many trials had ended: their results could be seen. None in older records."""
+
+    @property
+    def after_results(self) -> bool:
+        return self.trials_ended != 0
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> Amendment:
-        return Amendment(values["at"], tuple(values["changes"]))
+        return Amendment(
+            values["at"],
+            tuple(values["changes"]),
+            values.get("text_before") or "",
+            values.get("trials_ended"),
+        )
 
     def to_json(self) -> Json:
-        return {"at": self.at, "changes": list(self.changes)}
+        return {
+            "at": self.at,
+            "changes": list(self.changes),
+            "text_before": self.text_before,
+            "trials_ended": self.trials_ended,
+        }
 
 
 @dataclass(frozen=True)
@@ -124,6 +143,10 @@ class Manifest:
     git_revision: str | None = None
     title: str = ""
     study_sha256: str = ""
+    study_text: str = ""
+    """The study file, with the seeds of --seeds. Empty in older records: `study.toml` is all they have."""
+    study_path: str = ""
+    """Where the study came from: the name or path that the user typed."""
     started_at: str = ""
     resumed_at: tuple[str, ...] = ()
     machine: MachineFacts = field(default_factory=MachineFacts)

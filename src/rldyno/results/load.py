@@ -27,6 +27,7 @@ from rldyno.records.outcome import Outcome
 from rldyno.records.status import PENDING
 from rldyno.results.columns import COLUMNS
 from rldyno.results.rows import Row, RowReader
+from rldyno.study.recorded import recorded_study
 from rldyno_rig import schema
 from rldyno_rig.facts_file import WorkerFacts
 from rldyno_rig.hyper import network_kind
@@ -59,7 +60,9 @@ class Results:
     directory: Path
     title: str
     study: str
-    """The study file, verbatim; empty when it is missing."""
+    """The study that ran, as a study file; empty when an older record has lost it."""
+    study_note: str
+    """That the copy of the study in the directory was edited, or cannot be checked; else empty."""
     manifest: Manifest
     trials: pl.DataFrame
     facts: Mapping[str, WorkerFacts]
@@ -132,11 +135,12 @@ def load_results(directory: Path) -> Results:
             fix="run the study to its end, or at least its first trials: rldyno run STUDY",
             code=1,
         )
-    study = read_text(paths.study)
+    recorded = recorded_study(paths, manifest)
     return Results(
         directory=directory,
-        title=study_title(study) or directory.resolve().name,
-        study=study,
+        title=study_title(recorded.text) or directory.resolve().name,
+        study=recorded.text,
+        study_note=recorded.note,
         manifest=manifest,
         trials=trials_frame(table.rows, list(table.hypers.values())),
         facts=table.facts,
@@ -264,13 +268,6 @@ def varying_hypers(rows: list[Row], hypers: Sequence[Mapping[str, Any]]) -> dict
 def subject_of(requested: TrialFile) -> Subject:
     network = network_kind(requested.hyper.get("convolutions") or ())
     return Subject(requested.contestant, requested.algorithm, network, requested.device)
-
-
-def read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return ""
 
 
 def study_title(study: str) -> str | None:

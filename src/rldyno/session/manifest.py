@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import replace
+from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING
 
 import rldyno
 from rldyno.errors import Problem
 from rldyno.machine.facts import machine_facts
-from rldyno.records.directory import ResultsDirectory
+from rldyno.records.directory import ResultsDirectory, run_command
 from rldyno.records.files import now_iso
 from rldyno.records.manifest import AdaptiveSeeds, Amendment, Manifest, ToolchainFacts
 from rldyno.records.provenance import git_revision
+from rldyno.records.trial_state import trial_state
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from rldyno.studies.given import GivenStudy
     from rldyno.study.file import Study
     from rldyno.study.plan import Plan
     from rldyno.toolchains.resolve import Interpreter
@@ -34,7 +36,9 @@ def _version(name: str) -> str | None:
         return None
 
 
-def make_manifest(plan: Plan, interpreters: Mapping[str, Interpreter], earlier: Manifest | None) -> Manifest:
+def make_manifest(
+    plan: Plan, given: GivenStudy, interpreters: Mapping[str, Interpreter], earlier: Manifest | None
+) -> Manifest:
     """The manifest of this run. A run that continues keeps what `earlier` holds of its beginning."""
     before = earlier or Manifest(started_at=now_iso())
     return Manifest(
@@ -42,6 +46,8 @@ def make_manifest(plan: Plan, interpreters: Mapping[str, Interpreter], earlier: 
         git_revision=git_revision(),
         title=plan.study.title,
         study_sha256=plan.study.sha256,
+        study_text=given.text,
+        study_path=given.path or before.study_path,
         started_at=before.started_at,
         resumed_at=(*before.resumed_at, now_iso()) if earlier else (),
         machine=machine_facts(),
@@ -76,37 +82,68 @@ def toolchain_facts(interpreters: Mapping[str, Interpreter]) -> dict[str, Toolch
     }
 
 
-def with_amendment(
-    manifest: Manifest, directory: ResultsDirectory, earlier: Manifest, study: Study
-) -> Manifest:
-    """Record what --amend changed in the study, for the readers of the results."""
-    from rldyno.study.file import differences, load_study
+@dataclass(frozen=True)
+class StudyChange:
+    """How the study differs from the one that the run began with."""
+
+    lines: tuple[str, ...]
+    """One per key: `seeds: 3 → 5`."""
+    text_before: str
+    only_more_seeds: bool
+
+    def amendment(self, directory: ResultsDirectory, earlier: Manifest) -> Amendment:
+        ended = sum(trial_state(directory.trial(trial)).ended for trial in earlier.trials)
+        return Amendment(now_iso(), self.lines, self.text_before, ended)
+
+
+def study_change(directory: ResultsDirectory, earlier: Manifest, study: Study) -> StudyChange | None:
+    """None when it is still the same study. The one before is that of the manifest, never an edited copy."""
+    from rldyno.study.file import check_study, differences
+    from rldyno.study.recorded import recorded_study
+    from rldyno.toml.source import parse
 
     if earlier.study_sha256 == study.sha256:
-        return manifest
+        return None
+    recorded = recorded_study(directory, earlier)
+    if not recorded.certain:
+        return StudyChange((f"the study, of which the earlier version is lost: {recorded.note}",), "", False)
     try:
-        changes = differences(load_study(directory.study), study)
-    except Problem:
-        changes = ["the study, of which the earlier version can no longer be read"]
-    return replace(manifest, amended=(*manifest.amended, Amendment(now_iso(), tuple(changes))))
-
-
-def check_same_study(directory: ResultsDirectory, earlier: Manifest, study: Study) -> None:
-    """A Problem that lists the differences when the study has changed since the run began."""
-    from rldyno.study.file import differences, load_study
-
-    if earlier.study_sha256 == study.sha256:
-        return
-    try:
-        detail = "\n".join(differences(load_study(directory.study), study))
+        before = check_study(parse(directory.study, recorded.text))
     except Problem as problem:
-        detail = f"the earlier study can no longer be read: {problem.message}"
+        lost = f"the study, of which the earlier version can no longer be read: {problem.message}"
+        return StudyChange((lost,), recorded.text, False)
+    lines = tuple(differences(before, study))
+    if not lines:
+        return None
+    more_seeds = all(line.startswith("seeds: ") for line in lines) and set(before.seeds) <= set(study.seeds)
+    return StudyChange(lines, recorded.text, more_seeds)
+
+
+def check_same_study(directory: ResultsDirectory, change: StudyChange, *, seeds_given: bool) -> None:
+    """A Problem that lists the differences. `--seeds` itself says that more seeds are wanted."""
+    if seeds_given and change.only_more_seeds:
+        return
+    fix = (
+        "run into a new directory with --out NEW, or continue here with --amend: trials that the "
+        "change does not affect are kept"
+    )
+    go_on = f"; to go on with the study that ran: {run_command(directory.root)}"
     raise Problem(
         f"the study has changed since the run in {directory.root} began",
-        detail=detail,
-        fix="run into a new directory with --out NEW, or continue here with --amend: trials that the "
-        "change does not affect are kept",
+        detail="\n".join(change.lines),
+        fix=fix + go_on,
     )
+
+
+def keep_edited_copy(directory: ResultsDirectory, earlier: Manifest, say: Callable[[str], None]) -> None:
+    """Move a copy of the study that someone edited out of the way of the true one, and say so."""
+    from rldyno.study.recorded import recorded_study
+
+    recorded = recorded_study(directory, earlier)
+    if recorded.note and directory.study.exists():
+        kept = directory.study.with_name("study.edited.toml")
+        directory.study.replace(kept)
+        say(f"{recorded.note}; it is now {kept}")
 
 
 def check_same_conditions(directory: ResultsDirectory, earlier: Manifest, manifest: Manifest) -> None:

@@ -22,12 +22,19 @@ from rldyno.records.manifest import Manifest
 from rldyno.session import code_changes, seed_rounds
 from rldyno.session.estimate import estimated_seconds
 from rldyno.session.following import Follower, KnownConditions
-from rldyno.session.manifest import check_same_conditions, check_same_study, make_manifest, with_amendment
+from rldyno.session.manifest import (
+    StudyChange,
+    check_same_conditions,
+    check_same_study,
+    keep_edited_copy,
+    make_manifest,
+    study_change,
+)
 from rldyno.session.preparation import find_interpreters, prepare, trials_to_run
 from rldyno.session.progress import Eta, open_display
 from rldyno.session.reruns import NoiseLimit, run_until_quiet
 from rldyno.session.summary import summarise
-from rldyno.study.file import load_study
+from rldyno.studies.given import given_study
 from rldyno.study.plan import Plan, make_plan
 from rldyno.toolchains.resolve import Interpreter
 
@@ -40,6 +47,8 @@ class Options:
     out: Path | None = None
     overrides: Mapping[str, Path] | None = None
     """Framework → interpreter to use instead of a built toolchain."""
+    seeds: str | None = None
+    """Instead of the study's: `10`, or `5..30` for adaptive ones."""
     jobs: int = 1
     keep_failed: bool = False
     amend: bool = False
@@ -54,28 +63,32 @@ class Options:
     pip_args: Sequence[str] | None = None
 
 
-def run_study(study_path: Path, options: Options, console: Console) -> bool:
+def run_study(study: Path, options: Options, console: Console) -> bool:
     """Run what is not finished yet; True when every trial of the study is done."""
-    return Session(study_path, options, console).run()
+    return Session(study, options, console).run()
 
 
 class Session:
     """One `rldyno run`. `run` is the recipe; each step below it does one thing."""
 
     def __init__(
-        self, study_path: Path, options: Options, console: Console, launcher: Launcher | None = None
+        self, study: Path, options: Options, console: Console, launcher: Launcher | None = None
     ) -> None:
-        self.study_path = study_path
+        """`study`: a file, the name of a shipped study, or the results directory of a run to continue."""
+        self.given = given_study(study, options.seeds)
         self.options = options
         self.console = console
-        self.plan = make_plan(load_study(study_path))
+        self.plan = make_plan(self.given.study)
         """All trials that may be needed."""
-        self.directory = ResultsDirectory(options.out or Path("results") / study_path.stem)
+        given_home = self.given.directory or Path("results") / self.given.name
+        self.directory = ResultsDirectory(options.out or given_home)
         self.cpus = available_cpus()
         cores = max(cell.cores for cell in self.plan.cells)
         self.probe_cpu, worker_cpus = place(self.cpus, cores, options.jobs)
         self.launcher = launcher or LocalLauncher(options.jobs, worker_cpus, self.probe_cpu)
         self.manifest = Manifest()
+        self.change: StudyChange | None = None
+        """Of the study, since the run began."""
         self.interpreters: dict[str, Interpreter] = {}
         self.absent: dict[str, Problem] = {}
         """Framework → why it has no interpreter: its trials fail."""
@@ -111,8 +124,9 @@ class Session:
         if not self.directory.manifest.exists():
             return None
         earlier = self.directory.read_manifest()
-        if not self.options.amend:
-            check_same_study(self.directory, earlier, self.plan.study)
+        self.change = study_change(self.directory, earlier, self.plan.study)
+        if self.change and not self.options.amend:
+            check_same_study(self.directory, self.change, seeds_given=self.given.seeds_given)
         return earlier
 
     def check_devices(self, plan: Plan) -> None:
@@ -130,13 +144,22 @@ class Session:
 
     def write_study_and_manifest(self, earlier: Manifest | None) -> None:
         plan = seed_rounds.current_plan(self.plan, earlier)
-        self.manifest = make_manifest(plan, self.interpreters, earlier)
-        if earlier and self.options.amend:
-            self.manifest = with_amendment(self.manifest, self.directory, earlier, self.plan.study)
-        elif earlier:
-            check_same_conditions(self.directory, earlier, self.manifest)
-        write_atomically(self.directory.study, self.study_path.read_text(encoding="utf-8"))
+        self.manifest = make_manifest(plan, self.given, self.interpreters, earlier)
+        if earlier:
+            if not self.options.amend:
+                check_same_conditions(self.directory, earlier, self.manifest)
+            self.manifest = self.with_amendment(earlier)
+            keep_edited_copy(self.directory, earlier, self.print_line)
         self.directory.write_manifest(self.manifest)
+        write_atomically(self.directory.study, self.manifest.study_text)
+
+    def with_amendment(self, earlier: Manifest) -> Manifest:
+        """The manifest with what changed in the study, for the readers of the results."""
+        if self.change is None:
+            return self.manifest
+        amendment = self.change.amendment(self.directory, earlier)
+        self.print_line(f"recorded as an amendment: {'; '.join(amendment.changes)}")
+        return replace(self.manifest, amended=(*self.manifest.amended, amendment))
 
     def find_contestants_to_run(self) -> None:
         plan = self.current_plan

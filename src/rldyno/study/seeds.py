@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+
+from rldyno.errors import Problem
+from rldyno.toml.write import with_value
 
 MAX_SEEDS = 100_000
 
@@ -56,3 +60,22 @@ def all_seeds(value: Any) -> Any:
 
 def adaptive_part(value: Any) -> Any:
     return value if isinstance(value, dict) else None
+
+
+def with_seeds(text: str, table: dict[str, Any], option: str) -> str:
+    """The text of a study with the seeds of `--seeds`: `10`, or `5..30` for adaptive ones.
+
+    `until` and `within` of adaptive seeds stay as the study has them.
+    """
+    found = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", option.strip())
+    if not found:
+        raise Problem(
+            f"--seeds {option}: not a number of seeds",
+            fix="write --seeds 10, or --seeds 5..30 to add seeds where comparisons are open",
+        )
+    fewest, most = int(found[1]), found[2]
+    if most is None:
+        return with_value(text, "seeds", fewest)
+    given = table.get("seeds")
+    rule = given if isinstance(given, dict) else {"until": "resolved"}
+    return with_value(text, "seeds", {**rule, "min": fewest, "max": int(most)})

@@ -65,6 +65,11 @@ def read(path: Path) -> Source:
         raise Problem(
             f"{path}: cannot be read: {error.strerror}", fix="give the path of a TOML file"
         ) from None
+    return parse(path, text)
+
+
+def parse(path: Path | str, text: str) -> Source:
+    """Parse the text of a TOML file; `path` names it in messages."""
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -79,7 +84,7 @@ def spelled(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
-def _syntax(path: Path, text: str, message: str) -> str:
+def _syntax(path: Path | str, text: str, message: str) -> str:
     words, _, place = message.partition(" (at ")
     numbered = re.match(r"line (\d+)", place)
     line = int(numbered.group(1)) if numbered else text.count("\n") + 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rldyno.errors import Problem
-from rldyno.toml.lines import key_name
+from rldyno.toml.lines import key_name, locate
 
 
 def plain(value: Any) -> Any:
@@ -32,6 +34,29 @@ def _lines(table: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[str]:
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from _lines(value, (*place, key))
+
+
+def with_value(text: str, key: str, value: Any) -> str:
+    """The text of a TOML file with another value for a key of its top level; other lines stay as they are.
+
+    A value that is not written as `key = …`, but as a table of its own, costs the file its comments.
+    """
+    wanted = {**tomllib.loads(text), key: value}
+    lines = text.split("\n")
+    first = locate(text).get((key,), 1) - 1
+    for last in range(first + 1, len(lines) + 1):
+        changed = "\n".join([*lines[:first], f"{key_name((key,))} = {inline(value)}", *lines[last:]])
+        with contextlib.suppress(tomllib.TOMLDecodeError):
+            if tomllib.loads(changed) == wanted:
+                return changed
+    return toml_text(wanted)
+
+
+def inline(value: Any) -> str:
+    """A value as it stands behind `key =`."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key_name((key,))} = {inline(item)}" for key, item in value.items()) + " }"
+    return _value(value, ())
 
 
 def _value(value: Any, place: tuple[str, ...]) -> str:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from rldyno.answers.groups import Group, Row
 from rldyno.probe.summary import OVERSUBSCRIBED_SHARE
+from rldyno.records.directory import run_command
 from rldyno.records.status import DONE
 from rldyno.report.material import Material
 from rldyno.report.section import Section
@@ -183,12 +185,30 @@ def stopped_at_a_good_moment(results: Results, _: Sequence[Group]) -> Pitfall:
         change
         for amendment in results.manifest.amended
         for change in amendment.changes
-        if change.startswith("seeds: ")
+        if amendment.after_results and change.startswith("seeds: ")
     ]
     if added:
-        fix = 'seeds = { min = 5, max = 30, until = "resolved" } adds seeds safely; run with --amend'
+        fix = f"{run_command(results.directory, seeds='5..30')} adds seeds by a rule that allows for it"
         return Pitfall(name, FOUND, f"seeds were changed after trials had run: {listed(added)}", fix)
     return Pitfall(name, CLEAR, "the number of seeds was fixed before the first trial")
+
+
+def changed_study(results: Results, _: Sequence[Group]) -> Pitfall:
+    """Any other key than the seeds; and a copy of the study that shows another one than ran."""
+    name = "A study that changed on the way"
+    if results.study_note:
+        return Pitfall(name, FOUND, results.study_note, "read the study that ran below, under Reproduce")
+    changes = [
+        f"{amendment.at}: {change}"
+        for amendment in results.manifest.amended
+        for change in amendment.changes
+        if amendment.after_results and not change.startswith("seeds: ")
+    ]
+    if changes:
+        again = run_command(results.directory, out=Path("NEW"))
+        fix = f"run the study as it is now into a new directory: {again}"
+        return Pitfall(name, FOUND, f"changed after trials had run: {listed(changes)}", fix)
+    return Pitfall(name, CLEAR, "apart from seeds, the study is the one that the run began with")
 
 
 def mixed_machines(results: Results, _: Sequence[Group]) -> Pitfall:
@@ -328,6 +348,7 @@ CHECKS: tuple[Callable[[Results, Sequence[Group]], Pitfall], ...] = (
     noisy_runs,
     selective_subset,
     stopped_at_a_good_moment,
+    changed_study,
     mixed_machines,
     hidden_budget_cuts,
     one_after_the_other,

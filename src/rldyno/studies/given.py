@@ -1,0 +1,74 @@
+"""The study that a user gives: a file, the name of a shipped study, or a results directory to go on with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rldyno.errors import Problem
+from rldyno.records.directory import STUDY_FILE, ResultsDirectory, run_command
+from rldyno.studies.shipped import find_study, shipped_studies
+from rldyno.study.file import Study, check_study
+from rldyno.study.recorded import recorded_study
+from rldyno.study.seeds import with_seeds
+from rldyno.toml.source import Source, parse, read
+
+LOST = "give a file with the study that ran, and this directory with --out"
+
+
+@dataclass(frozen=True)
+class GivenStudy:
+    study: Study
+    text: str
+    """The study file, with the seeds of `--seeds`."""
+    path: str
+    """As records keep it: a name or a relative path."""
+    name: str
+    """Names the results directory unless the user gives one."""
+    directory: Path | None = None
+    """The results directory that was given instead of a study."""
+    seeds_given: bool = False
+    """By `--seeds`."""
+
+
+def given_study(typed: Path, seeds: str | None = None) -> GivenStudy:
+    """Read and check it; `seeds` is the option `--seeds`."""
+    if typed.is_dir() and str(typed) not in shipped_studies():
+        source, path = _of_directory(ResultsDirectory(typed))
+        name, directory = typed.resolve().name, typed
+    else:
+        file = find_study(typed)
+        _refuse_edited_copy(file)
+        source, path, name, directory = read(file), _shown(typed), file.stem, None
+    text = source.text or ""
+    if seeds is not None:
+        text = with_seeds(text, source.table, seeds)
+        source = parse(f"{source.path} with --seeds {seeds}", text)
+    return GivenStudy(check_study(source), text, path, name, directory, seeds is not None)
+
+
+def _of_directory(directory: ResultsDirectory) -> tuple[Source, str]:
+    manifest = directory.read_manifest()
+    recorded = recorded_study(directory, manifest)
+    if not recorded.certain:
+        raise Problem(recorded.note, fix=LOST)
+    return parse(directory.study, recorded.text), manifest.study_path
+
+
+def _refuse_edited_copy(file: Path) -> None:
+    """`study.toml` of a results directory is a record: an edit of it would change what seems to have run."""
+    directory = ResultsDirectory(file.parent)
+    if file.name != STUDY_FILE or not directory.manifest.is_file():
+        return
+    recorded = recorded_study(directory, directory.read_manifest())
+    if recorded.note:
+        going_on = (
+            f"continue with the study that ran: {run_command(directory.root)} (--seeds N adds seeds); "
+            "or save the edited file elsewhere and run it with --out NEW"
+        )
+        raise Problem(recorded.note, fix=going_on if recorded.certain else LOST)
+
+
+def _shown(typed: Path) -> str:
+    """Without folders of this machine's users: a record may be published."""
+    return typed.name if typed.is_absolute() else str(typed)

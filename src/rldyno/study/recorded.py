@@ -1,0 +1,52 @@
+"""The study of a results directory. The manifest has it; `study.toml` beside it is a copy for readers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rldyno.errors import Problem
+from rldyno.records.directory import STUDY_FILE, ResultsDirectory
+from rldyno.records.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class RecordedStudy:
+    text: str
+    """Empty where an older record has lost it."""
+    note: str = ""
+    """What a reader must know of the copy: it was edited, or cannot be checked."""
+    certain: bool = True
+    """Whether `text` is the study that ran."""
+
+
+def recorded_study(directory: ResultsDirectory, manifest: Manifest) -> RecordedStudy:
+    copy = _read(directory)
+    if manifest.study_text:
+        edited = copy is not None and copy != manifest.study_text
+        note = f"{directory.study} was edited; it is only a copy, and the edit is not used" if edited else ""
+        return RecordedStudy(manifest.study_text, note)
+    if copy is None:
+        return RecordedStudy("", f"{STUDY_FILE} is missing, and this older record has no other copy", False)
+    return _checked(directory, copy, manifest.study_sha256)
+
+
+def _checked(directory: ResultsDirectory, copy: str, sha256: str) -> RecordedStudy:
+    """Of a manifest from before it kept the study: its hash shows whether the copy is still the original."""
+    from rldyno.study.file import check_study
+    from rldyno.toml.source import parse
+
+    try:
+        found = check_study(parse(directory.study, copy)).sha256
+    except Problem as problem:
+        return RecordedStudy(copy, f"{directory.study} cannot be checked: {problem.message}", False)
+    if sha256 and found != sha256:
+        note = f"{directory.study} is not the study that ran: its hash is not the one in the manifest"
+        return RecordedStudy(copy, note, False)
+    return RecordedStudy(copy)
+
+
+def _read(directory: ResultsDirectory) -> str | None:
+    try:
+        return directory.study.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
