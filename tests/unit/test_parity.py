@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from rldyno.answers import trust
 from rldyno.answers.comparison import compare
 from rldyno.answers.groups import Group
 from rldyno.answers.learning import (
@@ -97,7 +98,9 @@ def test_how_many_seeds_would_show_parity_is_said(tmp_path: Path) -> None:
     (row,) = [row for row in group.rows if row.contestant == "torch:eager"]
     undecided = replace(row, parity=replace(parity, state=UNDECIDED, more_seeds=4))
     changed = replace(group, rows=tuple(undecided if found is row else found for found in group.rows))
-    assert "learns like `numpy:eager` (about 4 more are needed, 80 % chance)." in sentence(changed)
+    objection = trust.parity(load_results(tmp_path / "r"), changed, changed.primary)
+    assert objection is not None
+    assert "learns like `numpy:eager` (about 4 more are needed, 80 % chance)." in objection.words
 
 
 def test_without_anything_certified_there_is_no_parity(tmp_path: Path) -> None:

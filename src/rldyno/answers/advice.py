@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rldyno.answers.break_even import RunCosts, RunLengths, run_costs, run_lengths
-from rldyno.answers.comparison import SEED, badness, clearly_different, metric_samples, with_ratios
-from rldyno.answers.groups import (
-    MAIN_METRICS,
-    THRESHOLD,
-    THROUGHPUT,
-    Group,
-    MetricValue,
-    Row,
-    axis_words,
-    run_values,
-    setting_label,
-)
+from rldyno.answers.comparison import SEED, with_metric
+from rldyno.answers.groups import THRESHOLD, THROUGHPUT, Group, Row, axis_words, run_values, setting_label
+from rldyno.answers.trust import CHANCE, CLEAR, Trust, compared
 from rldyno.columns import Column
 from rldyno.errors import Problem
-from rldyno.proofs.certificate import STALE
 from rldyno.results.columns import by_any_name, goals
 from rldyno.results.load import Results
-from rldyno.stats.bootstrap import ENOUGH_RUNS, Estimate, Floats, estimate_of
-from rldyno.stats.equivalence import DIFFERENT
+from rldyno.stats.bootstrap import Estimate, Floats
 from rldyno.stats.tasks import probability_of_improvement
 
-# At this noise score a trial lost a quarter of its CPU time; half such trials spoil a comparison.
-TOO_NOISY = 0.25
 HIGH, MODERATE, LOW = "high", "moderate", "low"
 
 
@@ -46,9 +31,19 @@ class Pick:
     metric: Column
     best: Row
     runner_up: Row
-    confidence: str
     wins: Estimate
     """Probability that a run of the best beats a run of the runner-up."""
+
+    @property
+    def trust(self) -> Trust:
+        return self.group.trusts[self.metric.name]
+
+    @property
+    def confidence(self) -> str:
+        """High: nothing is objected; low: the difference may be chance; moderate: any other doubt."""
+        if self.trust.about(CHANCE) is not None:
+            return LOW
+        return HIGH if self.trust.level == CLEAR else MODERATE
 
     @property
     def contestant(self) -> str:
@@ -64,9 +59,15 @@ class Refusal:
     """Why no advice is given, and what to do."""
 
     group: Group
-    why: str
-    instead: str
-    """What to do, in a sentence."""
+    trust: Trust
+
+    @property
+    def why(self) -> str:
+        return self.trust.words
+
+    @property
+    def instead(self) -> str:
+        return " ".join(self.trust.fixes)
 
 
 @dataclass(frozen=True)
@@ -122,9 +123,10 @@ def advise_task(
     rng = np.random.default_rng(SEED)
     name = goal or ("time" if groups[0].primary is THRESHOLD else "throughput")
     metric = goal_metric(name)
-    if metric not in MAIN_METRICS:
-        groups = [with_metric(results, group, metric, rng) for group in groups]
-    found = [judge(results, group, metric, rng) for group in groups]
+    groups = [
+        group if metric.name in group.trusts else with_metric(results, group, metric, rng) for group in groups
+    ]
+    found = [judge(group, metric, rng) for group in groups]
     picks = tuple(item for item in found if isinstance(item, Pick))
     lengths = []
     for pick in picks if metric in (THRESHOLD, THROUGHPUT) else ():
@@ -153,102 +155,12 @@ def goal_metric(goal: str) -> Column:
     return known[goal]
 
 
-def judge(results: Results, group: Group, metric: Column, rng: np.random.Generator) -> Pick | Refusal:
-    directory = results.directory
-    refusal = refused(directory, group, metric)
-    if refusal is not None:
-        return refusal
-    ranked = sorted(group.ranked, key=lambda row: badness(row, metric))
-    best, second = ranked[:2]
-    if metric.name not in second.figures:
-        reason = results.why_empty(metric.name, group.trials["trial"])
-        why = f"{metric.words} could not be measured" + (f": {reason}" if reason else "")
-        return Refusal(group, why, UNREADABLE)
-    if not math.isfinite(badness(best, metric)):
-        why = f"no contestant reached a mean return of {group.stop_return:g} within the budget"
-        return Refusal(group, why, f"Give the study a larger [budget], then: {again(directory)}")
-    return Pick(
-        group, metric, best, second, confidence(best, second, metric), wins(group, best, second, metric, rng)
-    )
-
-
-UNREADABLE = (
-    "Run the same study where it can be measured (energy counters may need root), or choose another --goal."
-)
-
-
-def with_metric(results: Results, group: Group, metric: Column, rng: np.random.Generator) -> Group:
-    """The group with a figure of this metric for each contestant that has one."""
-    runs = group.runs
-    samples = {name: metric_samples(done, [metric], rng).get(metric.name) for name, done in runs.items()}
-    rows = [
-        replace(row, figures=row.figures | {metric.name: MetricValue(estimate_of(found))})
-        if (found := samples[row.contestant]) is not None
-        else row
-        for row in group.rows
-    ]
-    return replace(group, rows=tuple(with_ratios(rows, runs, samples, metric, results.manifest.adaptive)))
-
-
-def refused(directory: Path, group: Group, metric: Column) -> Refusal | None:
-    """Uncertified, unequal, noisy or too little data gets no advice."""
-    ranked = group.ranked
-    if len(ranked) < 2:
-        return too_few_ranked(directory, group)
-    if metric is THRESHOLD and group.stop_return is None:
-        return Refusal(
-            group,
-            "the study has no stop rule, so it is not known when a run has learned",
-            "Use --goal throughput, or add a stop rule to [budget] of the study: "
-            f"stop = {{ return = 475, episodes = 20 }}, then: {again(directory)}",
-        )
-    fewest = min(row.done for row in ranked)
-    if fewest < 2:
-        return Refusal(group, "with one seed the spread is unknown", more_seeds(directory, ENOUGH_RUNS))
-    scores = np.concatenate([group.runs[row.contestant].known("noise_score") for row in ranked])
-    noisy = int((scores > TOO_NOISY).sum())
-    if noisy > len(scores) / 2:
-        return Refusal(
-            group,
-            f"too noisy: {noisy} of {len(scores)} trials ran on a disturbed machine "
-            f"(noise score above {TOO_NOISY:g})",
-            f"Run it again while the machine is idle (`rldyno doctor` shows other load): {again(directory)}",
-        )
-    return None
-
-
-def too_few_ranked(directory: Path, group: Group) -> Refusal:
-    outside = [row for row in group.rows if row.unranked is not None]
-    why = "; ".join(f"`{row.contestant}`: {row.unranked}" for row in outside)
-    count = "nothing" if not group.ranked else f"only `{group.ranked[0].contestant}`"
-    unproven = [row.contestant for row in outside if row.done and not row.failed and not row.certified]
-    unlike = [row for row in outside if row.parity is not None and row.parity.state == DIFFERENT]
-    if unproven:
-        stale = any(row.certificate == STALE for row in outside)
-        rerun = f"To prove what has run: rldyno run {directory / 'study.toml'} --out {directory}"
-        instead = f"Run: rldyno verify {' '.join(unproven)}, then: {again(directory)}" if stale else rerun
-    elif unlike:
-        instead = f"Add contestants that learn alike to the study, then: {again(directory)}"
-    else:
-        instead = f"With two contestants or more: rldyno run {directory / 'study.toml'} --out {directory}"
-    return Refusal(group, f"{count} can be ranked" + (f" ({why})" if why else ""), instead)
-
-
-def again(directory: Path) -> str:
-    return f"rldyno run {directory / 'study.toml'} --out {directory}-again"
-
-
-def more_seeds(directory: Path, seeds: int) -> str:
-    study = directory / "study.toml"
-    return f"Set seeds = {seeds} in {study}, then: rldyno run {study} --out {directory} --amend"
-
-
-def confidence(best: Row, second: Row, metric: Column) -> str:
-    """High: a clear difference on enough seeds; moderate: on fewer; low: it may be chance."""
-    figure = second.figures.get(metric.name)
-    if figure is not None and not clearly_different(figure):
-        return LOW
-    return HIGH if min(best.done, second.done) >= ENOUGH_RUNS else MODERATE
+def judge(group: Group, metric: Column, rng: np.random.Generator) -> Pick | Refusal:
+    trust = group.trusts[metric.name]
+    if trust.barred:
+        return Refusal(group, trust)
+    best, second = compared(group, metric)[:2]
+    return Pick(group, metric, best, second, wins(group, best, second, metric, rng))
 
 
 def wins(group: Group, best: Row, second: Row, metric: Column, rng: np.random.Generator) -> Estimate:

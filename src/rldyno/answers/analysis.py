@@ -8,11 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from rldyno.answers.advice import Advice, advise, group_run_costs
 from rldyno.answers.break_even import RunCosts
-from rldyno.answers.comparison import compare
+from rldyno.answers.comparison import SEED, compare, with_metric
 from rldyno.answers.groups import Group
 from rldyno.answers.limits import Distance, distances
+from rldyno.answers.trust import Trust
+from rldyno.columns import Column
 from rldyno.results.load import Results, load_results
 
 Answer = TypeVar("Answer")
@@ -48,6 +52,17 @@ class Analysis:
         return self.once(
             ("advice", *question),
             lambda: advise(self.results, self.comparisons, *question, costs_of=self.run_costs),
+        )
+
+    def trust(self, group: Group, metric: Column | None = None) -> Trust:
+        """What may be said of a comparison, by the metric it is ranked by or another one."""
+        chosen = metric or group.primary
+        if chosen.name in group.trusts:
+            return group.trusts[chosen.name]
+        rng = np.random.default_rng(SEED)
+        return self.once(
+            ("trust", group.label, chosen.name),
+            lambda: with_metric(self.results, group, chosen, rng).trusts[chosen.name],
         )
 
     def run_costs(self, group: Group) -> list[RunCosts]:

@@ -10,10 +10,20 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rldyno.answers.groups import MAIN_METRICS, THRESHOLD, Group, MetricValue, Row, run_values, setting_label
+from rldyno.answers.groups import (
+    MAIN_METRICS,
+    THRESHOLD,
+    Group,
+    MetricValue,
+    Row,
+    badness,
+    run_values,
+    setting_label,
+)
 from rldyno.answers.learning import group_parity
 from rldyno.answers.pairs import EQUAL, Scale, chances, compare_pairs, seeded, seeds_missing
 from rldyno.answers.runs import Runs, by_contestant
+from rldyno.answers.trust import trust_of
 from rldyno.columns import Column
 from rldyno.proofs.certificate import ABSENT, FAILED, STALE, VALID
 from rldyno.records.manifest import AdaptiveSeeds
@@ -78,20 +88,58 @@ def compare_group(
     rows = [contestant_row(trials_of[name], done, samples[name]) for name, done in runs.items()]
     parity = group_parity(results, runs, {row.contestant for row in rows if row.unranked is None})
     rows = [replace(row, parity=parity.get(row.contestant)) for row in rows]
-    rule = results.manifest.adaptive
     group = Group(
         axes=axes,
         setting=setting_label(axes, varying),
         stop_return=trials.select(pl.max("stop_return")).item(),
         stop_episodes=trials.select(pl.max("stop_episodes")).item(),
-        rows=(),
+        rows=tuple(rows),
         trials=trials,
         runs=runs,
     )
     for metric in group.metrics:
         known = {name: found.get(metric.name) for name, found in samples.items()}
-        rows = with_ratios(rows, runs, known, metric, rule)
-    return replace(group, rows=tuple(sorted(rows, key=lambda row: rank_key(row, group.primary))))
+        group = compared_by(results, group, known, metric)
+    return in_order(group)
+
+
+def in_order(group: Group) -> Group:
+    """Ranked contestants first, the best first; in the order of the plan where no ranking may be named."""
+
+    def place(row: Row) -> tuple[bool, bool, float, str]:
+        known = (row.unranked is not None, row.absent is not None)
+        return (
+            (*known, 0.0, "") if group.trust.barred else (*known, badness(row, group.primary), row.contestant)
+        )
+
+    return replace(group, rows=tuple(sorted(group.rows, key=place)))
+
+
+def compared_by(
+    results: Results, group: Group, samples: Mapping[str, Sample | None], metric: Column
+) -> Group:
+    """The group with its figures of one metric compared with the best, unless that is barred."""
+    compared = replace(group, rows=tuple(with_ratios(group, samples, metric, results.manifest.adaptive)))
+    trust = trust_of(results, compared, metric)
+    kept = group if trust.barred else compared
+    return replace(kept, trusts={**group.trusts, metric.name: trust})
+
+
+def with_metric(results: Results, group: Group, metric: Column, rng: np.random.Generator) -> Group:
+    """The group with a metric that not every comparison has."""
+    samples = {
+        name: metric_samples(done, [metric], rng).get(metric.name) for name, done in group.runs.items()
+    }
+    rows = (
+        replace(
+            row,
+            figures=row.figures | {metric.name: figure_of(group.runs[row.contestant], found, metric.name)},
+        )
+        if (found := samples[row.contestant]) is not None
+        else row
+        for row in group.rows
+    )
+    return compared_by(results, replace(group, rows=tuple(rows)), samples, metric)
 
 
 def contestant_row(trials: Sequence[Json], done: Runs, samples: Mapping[str, Sample]) -> Row:
@@ -158,19 +206,11 @@ def against(done: Runs, best: Runs, metric: Column, rng: np.random.Generator) ->
     return times_worse(mine, theirs, metric)
 
 
-def rank_key(row: Row, primary: Column) -> tuple[bool, bool, float, str]:
-    return (row.unranked is not None, row.absent is not None, badness(row, primary), row.contestant)
-
-
 def with_ratios(
-    rows: Sequence[Row],
-    runs: Mapping[str, Runs],
-    samples: Mapping[str, Sample | None],
-    metric: Column,
-    rule: AdaptiveSeeds | None = None,
+    group: Group, samples: Mapping[str, Sample | None], metric: Column, rule: AdaptiveSeeds | None
 ) -> list[Row]:
     """Rows with their figures compared with the best; `rule` where seeds were added after interim checks."""
-    rows = list(rows)
+    rows, runs = list(group.rows), group.runs
     candidates = [row for row in rows if row.unranked is None and metric.name in row.figures]
     best = min(candidates, key=lambda row: badness(row, metric), default=None)
     if best is None or not math.isfinite(badness(best, metric)):
@@ -187,7 +227,10 @@ def with_ratios(
     else:
         tested = tested_at_any_time(worse, best.contestant, runs, metric, rule, family=len(rows))
     tested[best.contestant] = replace(
-        worse[best.contestant], ratio=Estimate(1.0, None, None, best.done), best=True
+        worse[best.contestant],
+        ratio=Estimate(1.0, None, None, best.done),
+        first=True,
+        best=not group.outdoing(metric),
     )
     return [
         replace(row, figures={**row.figures, metric.name: tested[row.contestant]})
@@ -243,17 +286,6 @@ def tested_at_any_time(
     return tested
 
 
-def clearly_different(figure: MetricValue) -> bool:
-    """From the best: chance, corrected, is at most 5 %, and the interval of the ratio excludes 1.
-
-    Without a ratio (it never got there) chance alone decides.
-    """
-    beyond_chance = figure.chance is None or figure.chance <= ALPHA
-    if figure.ratio is None:
-        return beyond_chance
-    return beyond_chance and figure.ratio.low is not None and figure.ratio.low > 1
-
-
 def scale_of(metric: Column, within: float) -> Scale:
     return Scale(metric.more_is_better, metric is THRESHOLD, within)
 
@@ -265,10 +297,3 @@ def times_worse(mine: Sample | None, best: Sample | None, metric: Column) -> Est
         return median_ratio(mine, best)
     over, under = (best, mine) if metric.more_is_better else (mine, best)
     return ratio_estimate(over, under) if over.point > 0 and under.point > 0 else None
-
-
-def badness(row: Row, metric: Column) -> float:
-    figure = row.figures.get(metric.name)
-    if figure is None:
-        return math.inf
-    return -figure.estimate.point if metric.more_is_better else figure.estimate.point

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
 from rldyno.answers.learning import LearningParity
 from rldyno.answers.runs import Runs
+from rldyno.answers.trust import Trust
 from rldyno.columns import Column
 from rldyno.proofs.certificate import ABSENT, FAILED, STALE, VALID
 from rldyno.results.columns import column
 from rldyno.stats.bootstrap import Estimate, Floats
-from rldyno.stats.equivalence import DIFFERENT
+from rldyno.stats.equivalence import ALPHA, DIFFERENT
 from rldyno_rig.algorithms import title_of
 
 THRESHOLD = column("threshold_s")
@@ -31,7 +33,11 @@ class MetricValue:
 
     estimate: Estimate
     ratio: Estimate | None = None
+    """None too where the comparison is barred."""
+    first: bool = False
+    """Ranked first: the ratios of the others are to it."""
     best: bool = False
+    """Ranked first, and nobody who is shown without a rank has a better value."""
     note: str | None = None
     chance: float | None = None
     """Probability of such a difference from the best by chance alone, corrected for all pairs (Holm)."""
@@ -39,6 +45,17 @@ class MetricValue:
     """Where that is above 5 %: further seeds that would probably decide it; None beyond 1,000."""
     equal_within: float | None = None
     """Adaptive seeds: shown to be no more than this share worse than the best."""
+
+    @property
+    def clearly_worse(self) -> bool:
+        """Than the best: chance, corrected, is at most 5 %, and the interval of the ratio excludes 1.
+
+        Without a ratio (it never got there) chance alone decides.
+        """
+        beyond_chance = self.chance is None or self.chance <= ALPHA
+        if self.ratio is None:
+            return beyond_chance
+        return beyond_chance and self.ratio.low is not None and self.ratio.low > 1
 
 
 @dataclass(frozen=True)
@@ -101,6 +118,8 @@ class Group:
     trials: pl.DataFrame
     runs: Mapping[str, Runs]
     """Contestant → its finished runs."""
+    trusts: Mapping[str, Trust] = field(default_factory=dict)
+    """Metric → what may be said of the contestants by it."""
 
     @property
     def algorithm(self) -> str:
@@ -125,6 +144,24 @@ class Group:
     @property
     def ranked(self) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.unranked is None)
+
+    @property
+    def trust(self) -> Trust:
+        """What may be said by the metric that the group is ranked by."""
+        return self.trusts[self.primary.name]
+
+    def outdoing(self, metric: Column) -> list[Row]:
+        """Contestants that are shown without a rank and have a better value than everyone ranked."""
+        ranked = min((badness(row, metric) for row in self.ranked), default=math.inf)
+        outside = (row for row in self.rows if row.unranked is not None)
+        return [row for row in outside if badness(row, metric) < ranked]
+
+
+def badness(row: Row, metric: Column) -> float:
+    figure = row.figures.get(metric.name)
+    if figure is None:
+        return math.inf
+    return -figure.estimate.point if metric.more_is_better else figure.estimate.point
 
 
 def primary_metric(stop_return: object) -> Column:

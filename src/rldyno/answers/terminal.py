@@ -36,7 +36,7 @@ def print_answer(analysis: Analysis, console: Console) -> None:
         print_line(console, sentence(group), bold=len(groups) == 1)
     if len(groups) > GROUPS_SHOWN:
         print_line(console, f"{len(groups) - GROUPS_SHOWN} more comparisons are in the report.")
-    for line in remarks(analysis.results, groups):
+    for line in [*remarks(analysis.results, groups), *what_to_do(groups)]:
         print_line(console, line)
 
 
@@ -53,11 +53,15 @@ def remarks(results: Results, groups: tuple[Group, ...]) -> list[str]:
     lines = [f"Absent: `{contestant}`: {why}" for contestant, why in away.items()]
     lines += [f"Left out: {reason}." for reason in results.manifest.left_out]
     if results.pending:
-        lines.append(
-            f"{len(results.pending)} of {len(results.trials)} trials have not ended: the answer may change."
-        )
+        lines.append(f"{len(results.pending)} of {len(results.trials)} trials have not ended.")
     lines += [f"Could not read {name}." for name in results.unreadable]
     return lines
+
+
+def what_to_do(groups: tuple[Group, ...]) -> list[str]:
+    """What would answer barred comparisons; if there is none, what would remove doubts."""
+    barred = [group for group in groups if group.trust.barred]
+    return list(dict.fromkeys(fix for group in barred or groups for fix in group.trust.fixes))
 
 
 def group_table(group: Group, roomy: bool) -> Table:
@@ -103,7 +107,7 @@ def cell(row: Row, metric: Column, roomy: bool) -> Text:
     if math.isinf(figure.estimate.point):
         return Text(figure.note or "not reached", "dim")
     first = Text(number(figure.estimate.point * metric.scale), "bold green" if figure.best else "")
-    if figure.ratio is not None and not figure.best:
+    if figure.ratio is not None and not figure.first:
         first += Text(f" {factor(figure.ratio.point)}")
     return Text("\n").join([first, *small_print(figure, metric, roomy)])
 

@@ -4,107 +4,156 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from rldyno.answers.advice import LOW, MODERATE, Pick
+from rldyno.answers.advice import Pick
 from rldyno.answers.break_even import RunLengths
-from rldyno.answers.comparison import clearly_different
-from rldyno.answers.groups import THRESHOLD, Group, Row
+from rldyno.answers.groups import Group, Row
+from rldyno.answers.trust import (
+    ALONE,
+    CERTIFICATE,
+    CHANCE,
+    NOISE,
+    PARITY,
+    PENDING,
+    SEEDS,
+    UNLEARNED,
+    UNMEASURED,
+    UNREACHED,
+    UNSURE,
+    Objection,
+    compared,
+    names,
+)
 from rldyno.columns import Column
-from rldyno.stats.bootstrap import ENOUGH_RUNS
-from rldyno.stats.equivalence import UNDECIDED
 from rldyno.text.numbers import factor, interval, number
 
 
 def headline(groups: Sequence[Group]) -> str:
-    """One sentence over all groups."""
+    """One sentence over all groups: who won how many contests, and what has no answer."""
     if len(groups) == 1:
         return sentence(groups[0])
-    winners = Counter(row.contestant for group in groups if (row := winner(group)) is not None)
-    if not winners:
-        return f"None of the {len(groups)} comparisons has an answer yet."
+    contests = [group for group in groups if len(group.ranked) > 1]
+    answered = [group for group in contests if not group.trust.barred]
+    won = [group for group in answered if group.trust.about(CHANCE) is None]
+    parts = [wins_words(won, len(contests))] if won else []
+    unclear = len(answered) - len(won)
+    if unclear:
+        parts.append(f"{unclear} {verb(unclear, 'has', 'have')} no clear winner")
+    if won:
+        parts += doubt_counts(won)
+    barred = [group for group in groups if group.trust.barred]
+    why = kind_counts(group.trust.reasons[:1] for group in barred)
+    if not answered:
+        return f"None of the {len(groups)} comparisons has an answer: {why}."
+    if barred:
+        parts.append(f"{len(barred)} {verb(len(barred), 'has', 'have')} no answer: {why}")
+    return f"{'; '.join(parts)}."
+
+
+KINDS = {
+    ALONE: "nobody to compare with",
+    UNMEASURED: "not measured",
+    UNREACHED: "threshold not reached",
+    SEEDS: "too few seeds",
+    NOISE: "a disturbed machine",
+    CERTIFICATE: "somebody better is not proven",
+    UNLEARNED: "nobody learned",
+    PARITY: "equal learning not shown",
+    CHANCE: "may be chance",
+    PENDING: "trials not ended",
+}
+"""Objections in a few words."""
+
+
+def wins_words(won: Sequence[Group], contests: int) -> str:
+    winners = Counter(compared(group, group.primary)[0].contestant for group in won)
     (first, wins), *others = winners.most_common()
-    kinds = {group.primary.name for group in groups}
-    verb = (
-        "learned fastest"
-        if kinds == {THRESHOLD.name}
-        else "ran fastest"
-        if THRESHOLD.name not in kinds
-        else "came first"
+    timed = {group.primary.unit == "s" for group in won}
+    did = "came first" if len(timed) > 1 else "learned fastest" if timed == {True} else "ran fastest"
+    everywhere = {1: "the only comparison", 2: "both comparisons"}.get(
+        contests, f"all {contests} comparisons"
     )
-    everywhere = "both" if len(groups) == 2 else f"all {len(groups)}"
-    share = f"in {everywhere if wins == len(groups) else f'{wins} of {len(groups)}'} comparisons"
-    rest = "".join(f", `{name}` in {count}" for name, count in others)
-    clear = sum(resolved(group) for group in groups)
-    where = {0: "not clear in any of them", len(groups): "clear in all of them"}.get(
-        clear, f"clear in {clear} of them"
-    )
-    return f"`{first}` {verb} {share}{rest}; the difference is {where}."
+    share = everywhere if wins == contests else f"{wins} of {contests} comparisons"
+    return f"`{first}` {did} in {share}" + "".join(f", `{name}` in {count}" for name, count in others)
+
+
+def doubt_counts(won: Sequence[Group]) -> list[str]:
+    unsure = [group for group in won if group.trust.level == UNSURE]
+    if not unsure:
+        return ["the difference is clear in all of them" if len(won) > 1 else "the difference is clear"]
+    return [f"doubts remain in {len(unsure)}: {kind_counts(group.trust.objections for group in unsure)}"]
+
+
+def kind_counts(objections: Iterable[Sequence[Objection]]) -> str:
+    kinds = Counter(objection.kind for found in objections for objection in found)
+    return ", ".join(f"{KINDS[kind]} ({count})" for kind, count in kinds.most_common())
+
+
+def verb(count: int, one: str, many: str) -> str:
+    return one if count == 1 else many
 
 
 def sentence(group: Group) -> str:
     """The answer for one group: who won, by how much, how sure; then who is not ranked and why."""
-    return " ".join(filter(None, [verdict(group), laggards(group), unranked(group), unproven(group)]))
+    said = [verdict(group), laggards(group), unranked(group)]
+    return " ".join(filter(None, said))
 
 
 def verdict(group: Group) -> str:
     task = f"{group.environment} with {group.algorithm}" + (f" ({group.setting})" if group.setting else "")
+    trust, metric = group.trust, group.primary
     if not group.ranked:
         return f"No contestant can be ranked on {task}."
-    best = winner(group)
-    if best is None:
-        return f"No contestant reached a mean return of {group.stop_return:g} on {task} within the budget."
-    figure = best.figures[group.primary.name].estimate
-    amount = f"{number(figure.point)} {group.primary.unit}" + spaced(interval(figure))
-    did = f"learned {task}" if group.primary is THRESHOLD else f"ran {task}"
     if len(group.ranked) == 1:
-        how = "in" if group.primary is THRESHOLD else "at"
-        alone = "no other contestant can be compared with it"
-        return f"`{best.contestant}` {did} {how} {amount}; {alone}{doubts(group)}."
-    return f"`{best.contestant}` {did} fastest: {amount}; {distance(group)}{doubts(group)}."
+        return (
+            f"Only {value_words(group.ranked[0], metric)} can be ranked on {task}: nobody to compare it with."
+        )
+    rows = compared(group, metric)
+    if trust.barred:
+        measured = ", ".join(value_words(row, metric) for row in rows)
+        return f"No winner on {task}. {trust.words}" + (f" Measured: {measured}." if measured else "")
+    if trust.about(CHANCE) is not None:
+        first = f"No clear winner on {task}: {value_words(rows[0], metric)}, {value_words(rows[1], metric)}."
+    else:
+        did = f"learned {task}" if metric.unit == "s" else f"ran {task}"
+        among = " of those that can be ranked" if group.outdoing(metric) else ""
+        lead = f"{amount(rows[0], metric)}; {distance(rows, metric)}"
+        first = f"`{rows[0].contestant}` {did} fastest{among}: {lead}."
+    missed = rows[0].figures[metric.name].note
+    doubts = [first, f"The threshold was {missed} of its runs." if missed else "", trust.words]
+    return " ".join(filter(None, doubts))
 
 
-def distance(group: Group) -> str:
+def value_words(row: Row, metric: Column) -> str:
+    """`torch:eager` (4.98 s [3.39, 6.29])."""
+    if metric.name not in row.figures:
+        return f"`{row.contestant}`"
+    return f"`{row.contestant}` ({amount(row, metric)})"
+
+
+def amount(row: Row, metric: Column) -> str:
+    figure = row.figures[metric.name]
+    if math.isinf(figure.estimate.point):
+        return figure.note or "not reached"
+    return f"{number(figure.estimate.point * metric.scale)} {metric.unit}" + spaced(
+        interval(figure.estimate, metric.scale)
+    )
+
+
+def distance(rows: Sequence[Row], metric: Column) -> str:
     """By how much the runner-up is behind the winner."""
-    second = group.ranked[1]
-    ratio = second.figures[group.primary.name].ratio if group.primary.name in second.figures else None
+    ratio = rows[1].figures[metric.name].ratio
     if ratio is None:
         return "no other contestant reached the threshold within the budget"
-    return gap_words(group.primary, factor(ratio.point), f"`{second.contestant}`")
-
-
-def doubts(group: Group) -> str:
-    best = winner(group)
-    if best is None:
-        return ""
-    doubt = []
-    figure = best.figures[group.primary.name]
-    if figure.note:
-        doubt.append(f"but the threshold was {figure.note} runs")
-    second = group.ranked[1] if len(group.ranked) > 1 else None
-    seeds = min(row.done for row in group.ranked[:2])
-    if second is not None and seeds > 1 and not separated(group):
-        doubt.append(doubt_words(second, group))
-    if seeds == 1:
-        doubt.append("with one seed the spread is unknown")
-    elif figure.estimate.too_few or (second is not None and seeds < best.done):
-        doubt.append(f"{seeds} seeds are too few to be sure")
-    return "".join(f"; {item}" for item in doubt)
-
-
-def doubt_words(second: Row, group: Group) -> str:
-    figure = second.figures.get(group.primary.name)
-    if figure is not None and figure.equal_within is not None:
-        return f"`{second.contestant}` is equal to it within {100 * figure.equal_within:g} %"
-    return f"the difference from `{second.contestant}` may be chance{seeds_words(second, group)}"
+    return gap_words(metric, factor(ratio.point) + spaced(interval(ratio)), f"`{rows[1].contestant}`")
 
 
 def laggards(group: Group) -> str | None:
     """Ranked contestants whose median run never got there, when another's did."""
-    if winner(group) is None:
+    if group.trust.barred:
         return None
     late = [
         f"`{row.contestant}` ({figure.note})"
@@ -115,59 +164,20 @@ def laggards(group: Group) -> str | None:
 
 
 def unranked(group: Group) -> str | None:
+    """Who is shown without a rank, and why; whoever has a better value comes first, with that value."""
     outside = [row for row in group.rows if row.unranked is not None and row.absent is None]
-    if not outside:
-        return None
-    named = "; ".join(f"`{row.contestant}` ({row.unranked})" for row in outside)
-    return f"Not ranked: {named}."
-
-
-def unproven(group: Group) -> str | None:
-    """Ranked contestants that have too few seeds to show that they learn like the reference."""
-    open_still = [row for row in group.ranked if row.parity is not None and row.parity.state == UNDECIDED]
-    if not open_still:
-        return None
-    names = ", ".join(f"`{row.contestant}`" for row in open_still)
-    reference = next(row.parity.reference for row in open_still if row.parity is not None)
-    verb = "learns" if len(open_still) == 1 else "learn"
-    known = [row.parity.more_seeds for row in open_still if row.parity is not None]
-    more = [seeds for seeds in known if seeds is not None]
-    needed = f" (about {max(more)} more are needed, 80 % chance)" if more and len(more) == len(known) else ""
-    return f"Too few seeds to tell whether {names} {verb} like `{reference}`{needed}."
-
-
-def seeds_words(second: Row, group: Group) -> str:
-    figure = second.figures.get(group.primary.name)
-    if figure is None or figure.more_seeds is None:
-        return ""
-    return f" (about {more_words(figure.more_seeds)} needed to decide)"
-
-
-def more_words(seeds: int) -> str:
-    return f"{seeds} more seed{'' if seeds == 1 else 's'}"
-
-
-def winner(group: Group) -> Row | None:
-    for row in group.ranked[:1]:
-        figure = row.figures.get(group.primary.name)
-        if figure is not None and math.isfinite(figure.estimate.point):
-            return row
-    return None
-
-
-def separated(group: Group) -> bool:
-    """Whether the runner-up is clearly different from the first."""
-    figure = group.ranked[1].figures.get(group.primary.name)
-    return figure is None or clearly_different(figure)
-
-
-def resolved(group: Group) -> bool:
-    """Clear at 95 %: a winner, separated from the runner-up, on enough seeds."""
-    best = winner(group)
-    if best is None or len(group.ranked) < 2:
-        return False
-    enough = not any(row.figures[group.primary.name].estimate.too_few for row in group.ranked[:2])
-    return enough and separated(group)
+    better = group.outdoing(group.primary)
+    rest = [row for row in outside if row not in better]
+    said = [
+        f"{value_words(row, group.primary)} has the better value but does not count: {row.unranked}."
+        for row in better
+    ]
+    if rest:
+        reasons = dict.fromkeys(row.unranked for row in rest)
+        alike = (([row for row in rest if row.unranked == why], why) for why in reasons)
+        named = "; ".join(f"{names(rows)} ({why})" for rows, why in alike)
+        said.append(f"Not ranked: {named}.")
+    return " ".join(said) or None
 
 
 def spaced(text: str | None) -> str:
@@ -203,51 +213,24 @@ def gap_words(metric: Column, ratio: str, other: str) -> str:
 
 def pick_words(pick: Pick) -> str:
     """`Take X: it learns fastest, 1.84 s [1.71, 1.92]; Y takes 3.2× [2.9, 3.5] as long.`"""
-    figure = pick.best.figures[pick.metric.name].estimate
-    scale = pick.metric.scale
-    amount = f"{number(figure.point * scale)} {pick.metric.unit}" + spaced(interval(figure, scale))
     other, ratio = f"`{pick.runner_up.contestant}`", pick.ratio
     if ratio is None:
         gap = f"{other} does not reach the threshold within the budget"
     else:
         gap = gap_words(pick.metric, factor(ratio.point) + spaced(interval(ratio)), other)
-    return f"Take `{pick.contestant}`: it {superlative(pick.metric)}, {amount}; {gap}."
+    return (
+        f"Take `{pick.contestant}`: it {superlative(pick.metric)}, {amount(pick.best, pick.metric)}; {gap}."
+    )
 
 
-def confidence_words(pick: Pick, directory: Path) -> str:
-    figure = pick.runner_up.figures.get(pick.metric.name)
-    seeds = min(pick.best.done, pick.runner_up.done)
-    said = [
-        f"Confidence: {pick.confidence}.",
+def confidence_words(pick: Pick) -> str:
+    """How sure, the doubts, and what would remove them."""
+    wins = (
         f"In {100 * pick.wins.point:.0f} % of all pairs of runs, its run is better than that of "
-        f"`{pick.runner_up.contestant}`.",
-    ]
-    if pick.confidence == LOW:
-        more = figure.more_seeds if figure is not None else None
-        if figure is not None and figure.equal_within is not None:
-            said.append(f"They are equal within {100 * figure.equal_within:g} %: take either.")
-        elif more is None:
-            said.append("The difference may be chance, and no reasonable number of seeds would decide it.")
-            said.append("Treat them as equal.")
-        else:
-            # A rule that allows for interim checks needs about half as many again as a fixed number.
-            most = seeds + math.ceil(1.5 * more)
-            said.append(
-                f"The difference may be chance. To decide it, {seeds_until_resolved(directory, seeds, most)}."
-            )
-    elif pick.confidence == MODERATE:
-        more_words = seeds_until_resolved(directory, ENOUGH_RUNS, 2 * ENOUGH_RUNS)
-        said.append(f"{seeds} seeds are few. For more, {more_words}.")
-    undecided = [
-        row.contestant
-        for row in (pick.best, pick.runner_up)
-        if row.parity is not None and row.parity.state == UNDECIDED
-    ]
-    if undecided:
-        names = " and ".join(f"`{name}`" for name in undecided)
-        verb = "learns" if len(undecided) == 1 else "learn"
-        said.append(f"There are too few seeds to tell whether {names} {verb} like the others.")
-    return " ".join(said)
+        f"`{pick.runner_up.contestant}`."
+    )
+    said = [f"Confidence: {pick.confidence}.", wins, pick.trust.words, *pick.trust.fixes]
+    return " ".join(filter(None, said))
 
 
 def evidence_words(pick: Pick) -> str:
@@ -266,10 +249,3 @@ def runs_here(group: Group) -> str:
     if not len(taken):
         return ""
     return f"Runs here took about {number(float(np.median(taken)), 0)} steps; longer runs are extrapolated."
-
-
-def seeds_until_resolved(directory: Path, fewest: int, most: int) -> str:
-    """More seeds after results were seen, by the rule whose tests allow for that."""
-    study = directory / "study.toml"
-    seeds = f'{{ min = {fewest}, max = {most}, until = "resolved" }}'
-    return f"set seeds = {seeds} in {study}, then: rldyno run {study} --out {directory} --amend"

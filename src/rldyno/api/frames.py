@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -102,17 +101,17 @@ def _advice_rows(advice: Advice) -> Iterator[dict[str, Any]]:
         yield {**task, "setting": refusal.group.setting, "no_advice": refusal.why}
 
 
-def advice_text(found: Sequence[Advice], directory: Path) -> str:
-    return "\n".join(line for advice in found for line in _advice_lines(advice, directory))
+def advice_text(found: Sequence[Advice]) -> str:
+    return "\n".join(line for advice in found for line in _advice_lines(advice))
 
 
-def _advice_lines(advice: Advice, directory: Path) -> Iterator[str]:
+def _advice_lines(advice: Advice) -> Iterator[str]:
     from rldyno.answers.wording import confidence_words, pick_words
 
     for pick in advice.picks:
-        yield f"{pick.group.label}: {pick_words(pick)} {confidence_words(pick, directory)}"
+        yield f"{pick.group.label}: {pick_words(pick)} {confidence_words(pick)}"
     for refusal in advice.refusals:
-        yield f"{refusal.group.label}: no advice: {refusal.why}. Run: {refusal.instead}"
+        yield f"{refusal.group.label}: no advice. {refusal.why} {refusal.instead}".rstrip()
 
 
 def claims_frame(found: Sequence[ClaimVerdict]) -> pl.DataFrame:

@@ -43,5 +43,5 @@ def figure_text(figure: MetricValue | None, metric: Column) -> str:
         return "–"
     estimate = figure.estimate
     parts = [number(estimate.point * metric.scale), interval(estimate, metric.scale)]
-    parts.append(factor(figure.ratio.point) if figure.ratio is not None and not figure.best else None)
+    parts.append(factor(figure.ratio.point) if figure.ratio is not None and not figure.first else None)
     return " ".join(filter(None, parts))

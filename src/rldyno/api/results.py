@@ -102,7 +102,7 @@ class StudyResults:
     ) -> Answer[Advice]:
         """Which contestant to choose, one item per algorithm and environment: as `rldyno advise`."""
         found = self._analysis.advice(goal, algorithm, environment)
-        return Answer(found, advice_frame(found), advice_text(found, self.directory))
+        return Answer(found, advice_frame(found), advice_text(found))
 
     def claims(self, file: Path | str | None = None) -> Answer[ClaimVerdict]:
         """Which published claims these results support, or those of a file: as `rldyno claims`."""

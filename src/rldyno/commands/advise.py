@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from rldyno.answers.advice import Advice, Pick
     from rldyno.answers.break_even import BreakEven
+    from rldyno.answers.trust import Trust
     from rldyno.stats.bootstrap import Estimate
 
 WIDTH = 100
@@ -42,12 +43,12 @@ def advise(
     else:
         console = Console(highlight=False)
         for item in found:
-            print_advice(item, directory, console)
+            print_advice(item, console)
     if not any(item.picks for item in found):
         raise typer.Exit(1)
 
 
-def print_advice(found: Advice, directory: Path, console: Console) -> None:
+def print_advice(found: Advice, console: Console) -> None:
     from rich.text import Text
 
     from rldyno.answers import wording
@@ -59,7 +60,7 @@ def print_advice(found: Advice, directory: Path, console: Console) -> None:
     for pick in found.picks[:SETTINGS_SHOWN]:
         prefix = f"{pick.group.setting}: " if pick.group.setting else ""
         print_line(prefix + wording.pick_words(pick), "green")
-        print_line(wording.confidence_words(pick, directory))
+        print_line(wording.confidence_words(pick))
         print_line(wording.evidence_words(pick), "dim")
     if len(found.picks) > SETTINGS_SHOWN:
         print_line(f"… and {len(found.picks) - SETTINGS_SHOWN} more settings; --json has them all.", "dim")
@@ -68,13 +69,14 @@ def print_advice(found: Advice, directory: Path, console: Console) -> None:
     for pick, lengths in found.lengths[:SETTINGS_SHOWN]:
         prefix = f"{pick.group.setting}: " if pick.group.setting else ""
         print_line(prefix + wording.length_words(pick, lengths))
-    alike: dict[tuple[str, str], list[str]] = {}
+    alike: dict[Trust, list[str]] = {}
     for refusal in found.refusals:
-        alike.setdefault((refusal.why, refusal.instead), []).append(refusal.group.setting)
-    for (why, instead), settings in alike.items():
+        alike.setdefault(refusal.trust, []).append(refusal.group.setting)
+    for trust, settings in alike.items():
         prefix = f"{'; '.join(settings)}: " if any(settings) else ""
-        print_line(f"{prefix}No advice: {why}.", "red")
-        print_line(instead)
+        print_line(f"{prefix}No advice. {trust.words}", "red")
+        for fix in trust.fixes:
+            print_line(fix)
     console.print()
 
 

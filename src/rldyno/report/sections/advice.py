@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rldyno.answers import advice, wording
@@ -37,22 +36,22 @@ def task_advice(material: Material) -> list[TaskAdvice]:
     # Not through the analysis, which would keep the resampled runs of every comparison in memory.
     results = material.results
     return [
-        advised(results.directory, advice.advise_task(results, task, [place.group for place in places]))
+        advised(advice.advise_task(results, task, [place.group for place in places]))
         for task, places in material.tasks.items()
     ]
 
 
-def advised(directory: Path, found: advice.Advice) -> TaskAdvice:
+def advised(found: advice.Advice) -> TaskAdvice:
     alike = same_everywhere(found)
     picks = [
-        prefix(pick.group) + f"{wording.pick_words(pick)} {wording.confidence_words(pick, directory)}"
+        prefix(pick.group) + f"{wording.pick_words(pick)} {wording.confidence_words(pick)}"
         for pick in (() if alike else found.picks[:SETTINGS_SHOWN])
     ]
     lengths = [
         prefix(pick.group) + wording.length_words(pick, by_length)
         for pick, by_length in found.lengths[:SETTINGS_SHOWN]
     ]
-    refusals = dict.fromkeys(f"No advice: {item.why}. {item.instead}" for item in found.refusals)
+    refusals = dict.fromkeys(f"No advice. {item.why} {item.instead}" for item in found.refusals)
     return TaskAdvice(
         task=found.task,
         picks=(alike,) if alike else tuple(picks),

@@ -68,7 +68,7 @@ def entry(results: Results, group: Group, row: Row, metric: Column) -> Entry:
         text=number(point),
         sort=point,
         span=span(figure.estimate, metric.scale),
-        ratio="best" if figure.best else factor(ratio.point) if ratio else None,
+        ratio="best" if figure.best else factor(ratio.point) if ratio and not figure.first else None,
         note=figure.note,
         best=figure.best,
     )
@@ -103,7 +103,9 @@ def number_words(row: Row, metric: Column) -> str:
     if figure is None:
         return "–"
     bounds = span(figure.estimate, metric.scale)
-    ratio = "best" if figure.best else factor(figure.ratio.point) if figure.ratio else None
+    ratio = (
+        "best" if figure.best else factor(figure.ratio.point) if figure.ratio and not figure.first else None
+    )
     first = " ".join(
         filter(None, [number(figure.estimate.point * metric.scale), f"({bounds})" if bounds else None])
     )

@@ -1,0 +1,76 @@
+"""What to do about an objection: a sentence, or a command that can be copied. Records are never edited."""
+
+from __future__ import annotations
+
+import math
+
+from rldyno.results.load import Results
+from rldyno.stats.bootstrap import ENOUGH_RUNS
+
+# What a rule that allows for interim checks needs, over a number of seeds fixed beforehand.
+CHECKS_COST = 1.5
+
+
+def study_words(results: Results) -> str:
+    return "the study file"
+
+
+def study_argument(results: Results) -> str:
+    return "STUDY"
+
+
+def resume(results: Results) -> str:
+    return f"rldyno run {study_argument(results)} --out {results.directory}"
+
+
+def again(results: Results) -> str:
+    """The same study, measured anew."""
+    return f"{resume(results)}-again"
+
+
+def quieter(results: Results) -> str:
+    return f"Run it again while the machine is idle (`rldyno doctor` shows other load): {again(results)}"
+
+
+def larger_budget(results: Results) -> str:
+    return f"Raise [budget] in {study_words(results)}, then: {again(results)}"
+
+
+def stop_rule(results: Results) -> str:
+    return (
+        f"Use --goal throughput, or add a stop rule to [budget] in {study_words(results)}: "
+        f"stop = {{ return = 475, episodes = 20 }}, then: {again(results)}"
+    )
+
+
+def prove(results: Results, contestants: list[str], stale: bool) -> str:
+    if stale:
+        return f"Run: rldyno verify {' '.join(contestants)}, then: {again(results)}"
+    return f"To prove what has run: {resume(results)}"
+
+
+def more_contestants(results: Results, unlike: bool) -> str:
+    wanted = "contestants that learn alike" if unlike else "a second contestant"
+    return f"Add {wanted} to {study_words(results)}, then: {again(results)}"
+
+
+def enough_seeds(results: Results) -> str:
+    return adaptive_seeds(results, ENOUGH_RUNS, 2 * ENOUGH_RUNS)
+
+
+def deciding_seeds(results: Results, have: int, more: int) -> str:
+    return adaptive_seeds(results, max(have, 2), have + math.ceil(CHECKS_COST * more))
+
+
+def adaptive_seeds(results: Results, fewest: int, most: int) -> str:
+    """More seeds after results were seen, by the rule whose tests allow for that."""
+    seeds = f'{{ min = {fewest}, max = {most}, until = "resolved" }}'
+    return f"Set seeds = {seeds} in {study_words(results)}, then: {resume(results)} --amend"
+
+
+def finish(results: Results) -> str:
+    return f"To run the rest: {resume(results)}"
+
+
+def measurable() -> str:
+    return "Run the study where it can be measured (energy counters may need root), or choose another --goal."

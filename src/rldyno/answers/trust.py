@@ -1,0 +1,245 @@
+"""What may be said of a comparison: every sentence, table, chart and command asks here.
+
+A comparison is one group by one metric. An objection either bars it (values are shown, but no winner, no
+ratio and no superlative) or weakens it (the answer stands, with the doubt beside it).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rldyno.answers import fixes
+from rldyno.columns import Column
+from rldyno.proofs.certificate import ABSENT, STALE
+from rldyno.results.load import Results
+from rldyno.stats.bootstrap import ENOUGH_RUNS
+from rldyno.stats.equivalence import DIFFERENT, UNDECIDED
+
+if TYPE_CHECKING:
+    from rldyno.answers.groups import Group, MetricValue, Row
+
+CLEAR, UNSURE, BARRED = "clear", "unsure", "barred"
+
+ALONE, UNMEASURED, UNREACHED, SEEDS, NOISE, CERTIFICATE, UNLEARNED, PARITY, CHANCE, PENDING = (
+    "alone",
+    "unmeasured",
+    "unreached",
+    "seeds",
+    "noise",
+    "certificate",
+    "unlearned",
+    "parity",
+    "chance",
+    "pending",
+)
+
+# At this noise score a trial lost a quarter of its CPU time; more than half such trials bar a comparison.
+TOO_NOISY = 0.25
+
+
+@dataclass(frozen=True)
+class Objection:
+    kind: str
+    bars: bool
+    """True: no winner and no ratio may be named. False: the answer stands, with this doubt beside it."""
+    words: str
+    """One sentence."""
+    fix: str = ""
+    """What to do, in a sentence or a command; empty where nothing helps."""
+
+
+@dataclass(frozen=True)
+class Trust:
+    objections: tuple[Objection, ...] = ()
+
+    @property
+    def level(self) -> str:
+        if any(objection.bars for objection in self.objections):
+            return BARRED
+        return UNSURE if self.objections else CLEAR
+
+    @property
+    def barred(self) -> bool:
+        return self.level == BARRED
+
+    @property
+    def reasons(self) -> tuple[Objection, ...]:
+        """What decides the level: the bars where there are any, else the doubts."""
+        return tuple(objection for objection in self.objections if objection.bars == self.barred)
+
+    @property
+    def words(self) -> str:
+        return " ".join(objection.words for objection in self.reasons)
+
+    @property
+    def fixes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(objection.fix for objection in self.reasons if objection.fix))
+
+    def about(self, kind: str) -> Objection | None:
+        return next((objection for objection in self.objections if objection.kind == kind), None)
+
+
+def trust_of(results: Results, group: Group, metric: Column) -> Trust:
+    """The objections to a comparison whose figures of this metric were compared with the best."""
+    found = (rule(results, group, metric) for rule in RULES)
+    return Trust(tuple(objection for objection in found if objection is not None))
+
+
+def alone(results: Results, group: Group, metric: Column) -> Objection | None:
+    if len(group.ranked) > 1:
+        return None
+    outside = [row for row in group.rows if row.unranked is not None]
+    why = "; ".join(f"`{row.contestant}`: {row.unranked}" for row in outside)
+    who = f"Only `{group.ranked[0].contestant}`" if group.ranked else "No contestant"
+    words = f"{who} can be ranked" + (f" ({why})." if why else ".")
+    unproven = [row for row in outside if row.done and not row.failed and not row.certified]
+    if unproven:
+        fix = proof_fix(results, unproven)
+    else:
+        unlike = any(row.parity is not None and row.parity.state == DIFFERENT for row in outside)
+        fix = fixes.more_contestants(results, unlike)
+    return Objection(ALONE, True, words, fix)
+
+
+def unmeasured(results: Results, group: Group, metric: Column) -> Objection | None:
+    if metric.censored_at and group.stop_return is None:
+        words = "The study has no stop rule, so it is not known when a run has learned."
+        return Objection(UNMEASURED, True, words, fixes.stop_rule(results))
+    if len(group.ranked) < 2 or len(compared(group, metric)) > 1:
+        return None
+    reason = results.why_empty(metric.name, group.trials["trial"])
+    words = f"{metric.heading} could not be measured" + (f": {reason}." if reason else ".")
+    return Objection(UNMEASURED, True, words, fixes.measurable())
+
+
+def unreached(results: Results, group: Group, metric: Column) -> Objection | None:
+    rows = compared(group, metric)
+    if not metric.censored_at or not rows or math.isfinite(point(rows[0], metric)):
+        return None
+    words = f"No contestant reached a mean return of {group.stop_return:g} within the budget."
+    return Objection(UNREACHED, True, words, fixes.larger_budget(results))
+
+
+def seeds(results: Results, group: Group, metric: Column) -> Objection | None:
+    if len(group.ranked) < 2:
+        return None
+    fewest = min(row.done for row in group.ranked)
+    if fewest < 2:
+        words = "With one seed the spread is unknown."
+        return Objection(SEEDS, True, words, fixes.enough_seeds(results))
+    first_two = compared(group, metric)[:2]
+    fewest = min((row.done for row in first_two), default=fewest)
+    decided = results.manifest.adaptive is not None and all(
+        settled(row.figures[metric.name]) for row in first_two[1:]
+    )
+    if fewest >= ENOUGH_RUNS or decided:
+        return None
+    return Objection(SEEDS, False, f"{fewest} seeds are too few to be sure.", fixes.enough_seeds(results))
+
+
+def noise(results: Results, group: Group, metric: Column) -> Objection | None:
+    if len(group.ranked) < 2:
+        return None
+    scores = np.concatenate([group.runs[row.contestant].known("noise_score") for row in group.ranked])
+    disturbed = int((scores > TOO_NOISY).sum())
+    if not disturbed:
+        return None
+    share = f"{disturbed} of {len(scores)} trials"
+    words = f"{share} ran on a disturbed machine (noise score above {TOO_NOISY:g})."
+    return Objection(NOISE, disturbed > len(scores) / 2, words, fixes.quieter(results))
+
+
+def certificate(results: Results, group: Group, metric: Column) -> Objection | None:
+    """Somebody who may only lack a proof has the better value."""
+    unproven = [row for row in group.outdoing(metric) if row.certificate in (STALE, ABSENT)]
+    if len(group.ranked) < 2 or not unproven:
+        return None
+    verb = "is" if len(unproven) == 1 else "are"
+    words = f"{names(unproven)}, with a better value, {verb} not proven to compute the same."
+    return Objection(CERTIFICATE, False, words, proof_fix(results, unproven))
+
+
+def proof_fix(results: Results, unproven: list[Row]) -> str:
+    stale = any(row.certificate == STALE for row in unproven)
+    return fixes.prove(results, sorted(row.contestant for row in unproven), stale)
+
+
+def parity(results: Results, group: Group, metric: Column) -> Objection | None:
+    open_still = [row for row in group.ranked if row.parity is not None and row.parity.state == UNDECIDED]
+    if not open_still:
+        return None
+    reference = next(row.parity.reference for row in open_still if row.parity is not None)
+    verb = "learns" if len(open_still) == 1 else "learn"
+    known = [row.parity.more_seeds for row in open_still if row.parity is not None]
+    more = [missing for missing in known if missing is not None]
+    needed = f" (about {max(more)} more are needed, 80 % chance)" if more and len(more) == len(known) else ""
+    words = f"Too few seeds to tell whether {names(open_still)} {verb} like `{reference}`{needed}."
+    return Objection(PARITY, False, words)
+
+
+def chance(results: Results, group: Group, metric: Column) -> Objection | None:
+    """Whether the runner-up is clearly different from the first."""
+    rows = compared(group, metric)
+    if len(rows) < 2 or min(row.done for row in rows[:2]) < 2:
+        return None
+    figure, both = rows[1].figures[metric.name], f"`{rows[0].contestant}` and `{rows[1].contestant}`"
+    if figure.clearly_worse:
+        return None
+    if figure.equal_within is not None:
+        return Objection(CHANCE, False, f"{both} are equal within {100 * figure.equal_within:g} %.")
+    start = f"The difference between {both} may be chance"
+    if figure.more_seeds is None:
+        return Objection(CHANCE, False, f"{start}, and no reasonable number of seeds would decide it.")
+    plural = "" if figure.more_seeds == 1 else "s"
+    words = f"{start} (about {figure.more_seeds} more seed{plural} needed to decide)."
+    have = min(row.done for row in rows[:2])
+    return Objection(CHANCE, False, words, fixes.deciding_seeds(results, have, figure.more_seeds))
+
+
+def pending(results: Results, group: Group, metric: Column) -> Objection | None:
+    left = sum(row.pending for row in group.rows)
+    if not left:
+        return None
+    verb = "trial has" if left == 1 else "trials have"
+    return Objection(
+        PENDING, False, f"{left} {verb} not ended: the answer may change.", fixes.finish(results)
+    )
+
+
+Rule = Callable[[Results, "Group", Column], Objection | None]
+RULES: tuple[Rule, ...] = (
+    alone,
+    unmeasured,
+    unreached,
+    seeds,
+    noise,
+    certificate,
+    parity,
+    chance,
+    pending,
+)
+
+
+def settled(figure: MetricValue) -> bool:
+    """By adaptive seeds: shown to differ from the first, or to be equal to it."""
+    return figure.clearly_worse or figure.equal_within is not None
+
+
+def compared(group: Group, metric: Column) -> list[Row]:
+    """Ranked contestants that have the metric, best first."""
+    rows = [row for row in group.ranked if metric.name in row.figures]
+    sign = -1 if metric.more_is_better else 1
+    return sorted(rows, key=lambda row: sign * point(row, metric))
+
+
+def point(row: Row, metric: Column) -> float:
+    return row.figures[metric.name].estimate.point
+
+
+def names(rows: list[Row]) -> str:
+    return ", ".join(f"`{row.contestant}`" for row in rows)

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_answers import printed
+from typer.testing import CliRunner
+
+import rldyno
+from rldyno.answers import trust
+from rldyno.answers.analysis import Analysis
+from rldyno.answers.groups import MEMORY, THRESHOLD, THROUGHPUT, Group
+from rldyno.answers.trust import BARRED, CLEAR, UNSURE, Objection, Trust
+from rldyno.answers.wording import headline, sentence
+from rldyno.cli import app
+from rldyno.results.columns import column
+from synthetic import NUMPY, TORCH, Contestant, Shape, write_results
+
+JAX = Contestant("jax:jit", 50_000, certificate="stale")
+NAMING = ("×", "fastest", "best", "Take ")
+"""Words that name a winner."""
+
+
+def written(path: Path, *contestants: Contestant, **shape: Any) -> Path:
+    settings = {"algorithms": ["dqn"], "seeds": 5, "sample_hz": 2} | shape
+    return write_results(path, Shape(contestants=contestants or (NUMPY, TORCH), **settings))
+
+
+def edit_outcomes(root: Path, change: Callable[[int, dict[str, Any]], None]) -> None:
+    for index, path in enumerate(sorted(root.glob("trials/*/outcome.json"))):
+        outcome = json.loads(path.read_text())
+        change(index, outcome)
+        path.write_text(json.dumps(outcome))
+
+
+def disturb(root: Path, trials: int) -> Path:
+    def change(index: int, outcome: dict[str, Any]) -> None:
+        outcome["noise"]["score"] = 0.6 if index < trials else 0.0
+
+    edit_outcomes(root, change)
+    return root
+
+
+def group_in(root: Path) -> Group:
+    (group,) = Analysis.load(root).comparisons
+    return group
+
+
+def kinds(group: Group) -> dict[str, bool]:
+    return {objection.kind: objection.bars for objection in group.trust.objections}
+
+
+def test_the_level_follows_from_the_objections() -> None:
+    doubt, bar = Objection("seeds", False, "Few.", "More."), Objection("noise", True, "Noise.", "Quiet.")
+    assert (Trust().level, Trust((doubt,)).level, Trust((doubt, bar)).level) == (CLEAR, UNSURE, BARRED)
+    assert (Trust((doubt, bar)).words, Trust((doubt, bar)).fixes) == ("Noise.", ("Quiet.",))
+    assert Trust((doubt,)).words == "Few."
+
+
+def test_enough_quiet_certified_seeds_are_clear(tmp_path: Path) -> None:
+    group = group_in(written(tmp_path / "r", seeds=8))
+    assert group.trust == Trust()
+    assert group.rows[0].figures["threshold_s"].best
+
+
+@pytest.mark.parametrize(("disturbed", "bars"), [(6, True), (5, False), (1, False)])
+def test_more_than_half_of_the_trials_disturbed_bars(tmp_path: Path, disturbed: int, bars: bool) -> None:
+    group = group_in(disturb(written(tmp_path / "r"), disturbed))
+    assert kinds(group)["noise"] is bars
+
+
+def test_one_seed_bars_and_few_weaken(tmp_path: Path) -> None:
+    assert kinds(group_in(written(tmp_path / "r", seeds=1)))["seeds"]
+    assert not kinds(group_in(written(tmp_path / "s", seeds=4)))["seeds"]
+    assert "seeds" not in kinds(group_in(written(tmp_path / "t", seeds=5)))
+
+
+def test_seeds_that_adaptive_checks_found_enough_are_enough(tmp_path: Path) -> None:
+    root = written(tmp_path / "r", seeds=4)
+    manifest = json.loads((root / "manifest.json").read_text())
+    manifest["adaptive"] = {"min": 4, "max": 30, "until": "resolved", "within": 0.05}
+    (root / "manifest.json").write_text(json.dumps(manifest))
+    trust = Analysis.load(root).trust(group_in(root), THROUGHPUT)
+    assert trust.about("seeds") is None
+    assert trust.about("chance") is None
+
+
+def test_a_walkover_is_not_a_win(tmp_path: Path) -> None:
+    shape = Shape(contestants=[NUMPY, TORCH], algorithms=["dqn", "ppo"], seeds=8, sample_hz=2)
+    root = write_results(tmp_path / "r", shape)
+    for path in root.glob("certificates/*torch*ppo*"):
+        path.unlink()
+    said = headline(Analysis.load(root).comparisons)
+    assert said.startswith("`numpy:eager` learned fastest in the only comparison; ")
+    assert said.endswith("1 has no answer: nobody to compare with (1).")
+
+
+def test_an_unranked_contestant_with_the_better_value_is_named(tmp_path: Path) -> None:
+    group = group_in(written(tmp_path / "r", NUMPY, TORCH, JAX))
+    assert kinds(group) == {"certificate": False}
+    speeds = {row.contestant: row.figures["steps_per_s"] for row in group.rows}
+    assert [name for name, figure in speeds.items() if figure.best] == []
+    assert [name for name, figure in speeds.items() if figure.first] == ["numpy:eager"]
+    # It needs more memory: there nothing stands beside a better number.
+    assert next(row for row in group.rows if row.contestant == "numpy:eager").figures["peak_rss_bytes"].best
+    assert "`jax:jit` (" in sentence(group)
+    assert "has the better value but does not count: certificate out of date" in sentence(group)
+
+
+def test_one_that_learns_differently_is_no_doubt_about_the_others(tmp_path: Path) -> None:
+    root = written(tmp_path / "r", NUMPY, TORCH, Contestant("jax:jit", 50_000, needs=3), steps=80_000)
+    assert kinds(group_in(root)) == {}
+
+
+def test_trials_that_have_not_ended_weaken(tmp_path: Path) -> None:
+    assert kinds(group_in(written(tmp_path / "r", seeds=8, pending=1))) == {"pending": False}
+
+
+def test_each_metric_has_its_own_objections(tmp_path: Path) -> None:
+    twin = replace(NUMPY, name="jax:jit")
+    analysis = Analysis.load(written(tmp_path / "r", NUMPY, twin))
+    (group,) = analysis.comparisons
+    assert analysis.trust(group, THRESHOLD) == group.trust
+    assert analysis.trust(group, MEMORY).about("chance") is not None
+    energy = analysis.trust(group, column("energy_joules"))
+    assert energy.barred
+    assert energy.objections[0].kind == "unmeasured"
+
+
+BARRED_RESULTS: dict[str, Callable[[Path], Path]] = {
+    "noise": lambda path: disturb(written(path), 10),
+    "seeds": lambda path: written(path, seeds=1),
+    "alone": lambda path: written(path, NUMPY, JAX),
+    "unreached": lambda path: written(path, replace(NUMPY, learns=0), replace(TORCH, learns=0)),
+}
+
+
+@pytest.mark.parametrize("kind", BARRED_RESULTS)
+def test_nobody_names_a_winner_where_it_is_barred(tmp_path: Path, kind: str) -> None:
+    """The answer, the terminal, `advise` and the Python API agree; each says why and what to do."""
+    root = BARRED_RESULTS[kind](tmp_path / "r")
+    group = group_in(root)
+    (objection,) = [item for item in group.trust.objections if item.kind == kind]
+    assert objection.bars
+    primary = {row.contestant: row.figures.get(group.primary.name) for row in group.rows}
+    assert all(figure is None or (figure.ratio, figure.best) == (None, False) for figure in primary.values())
+    loaded = rldyno.load(root)
+    frame = loaded.compare().frame.filter(metric="threshold")
+    assert frame["ratio"].null_count() == len(frame)
+    assert not frame["best"].any()
+    advised = CliRunner().invoke(app, ["advise", str(root)])
+    assert advised.exit_code == 1
+    terminal = " ".join(printed(root, width=200).split()).replace(trust_legend(), "")
+    assert " ".join(objection.fix.split()) in terminal
+    for text in (sentence(group), loaded.headline, advised.output, str(loaded.advise())):
+        assert not any(word in text for word in NAMING), text
+
+
+def trust_legend() -> str:
+    from rldyno.answers.terminal import LEGEND
+
+    return LEGEND.plain
+
+
+def test_no_fix_edits_the_records(tmp_path: Path) -> None:
+    for name, make in BARRED_RESULTS.items():
+        root = make(tmp_path / name)
+        for objection in group_in(root).trust.objections:
+            assert f"{root}/" not in objection.fix
+
+
+def test_every_rule_has_its_kind_in_words() -> None:
+    from rldyno.answers.wording import KINDS
+
+    assert {rule.__name__ for rule in trust.RULES} <= set(KINDS)
