@@ -31,6 +31,8 @@ class Column:
     """Why the value is empty where the record itself gives no reason."""
     parts: tuple[str, ...] = ()
     """Columns it is computed from. They stand before it in the table."""
+    parts_may_miss: bool = False
+    """Computed from what is known: `derive` gets None for the rest."""
     derive: Callable[..., Any] | None = None
     """Value from the one at `source`, if there is one, and those of `parts`; called when all are known."""
     aliases: tuple[str, ...] = ()

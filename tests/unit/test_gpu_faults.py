@@ -134,8 +134,8 @@ def test_a_part_of_the_processes_memory_is_not_the_whole() -> None:
     one.processes, two.processes = {7: GIB}, {7: None}
     one.used, two.used = one.used + GIB, two.used + 3 * GIB
     assert reader.read(SECOND, [7], slow=True)["gpu_memory_bytes"] == 4 * GIB
-    assert reader.memory_source == "device"
-    two.processes = {}
+    assert reader.memory.peaks == {"device": 4 * GIB}
+    two.processes, two.used = {}, two.used - 3 * GIB
     assert reader.read(2 * SECOND, [7], slow=True)["gpu_memory_bytes"] == GIB, "it may use one of them only"
 
 

@@ -50,7 +50,7 @@ def tf32_table() -> str:
 
 def training_table() -> str:
     speeds = "on the CPU, steps/s | on the GPU, steps/s"
-    rows = [f"| algorithm | contestant | {speeds} | GPU memory, MB | to the GPU, MB | GPU, J |"]
+    rows = [f"| algorithm | contestant | {speeds} | GPU memory of arrays, MB | to the GPU, MB | GPU, J |"]
     rows.append("|---|---|---:|---:|---:|---:|---:|")
     for (algorithm, contestant), pair in (
         study()
@@ -97,6 +97,24 @@ def test_a_real_gpu_was_measured() -> None:
     on_cpu = trials.filter(device="cpu").row(0, named=True)
     assert on_cpu["gpu_energy_joules"] is None
     assert study().reasons[on_cpu["trial"]]["gpu_energy_joules"]
+
+
+def test_the_peak_of_gpu_memory_is_the_largest_that_any_source_saw() -> None:
+    """These records are older than that rule: NVML's list of processes, once a second, saw 15 MB of one."""
+    on_gpu = study().trials.filter(device="cuda")
+    for source in ("gpu_framework_used_peak_bytes", "gpu_framework_reserved_bytes"):
+        assert (on_gpu["gpu_memory_peak_bytes"] >= on_gpu[source]).all()
+    short = on_gpu.filter(contestant="torch:cudagraph", algorithm="dqn").row(0, named=True)
+    assert short["gpu_memory_peak_bytes"] == short["gpu_framework_reserved_bytes"] == 398_458_880
+    assert short["gpu_memory_source"] == "framework"
+    long = on_gpu.filter(contestant="torch:cudagraph", algorithm="rainbow").row(0, named=True)
+    assert (long["gpu_memory_peak_bytes"], long["gpu_memory_source"]) == (1_251_999_744, "processes")
+    on_cpu = study().trials.filter(device="cpu")
+    assert (
+        on_cpu["gpu_memory_peak_bytes"].null_count()
+        == on_cpu["gpu_memory_source"].null_count()
+        == len(on_cpu)
+    )
 
 
 def test_what_was_timed_there_was_proven_there_and_kept_the_gpu_busy() -> None:

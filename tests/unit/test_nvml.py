@@ -13,6 +13,7 @@ from rldyno.probe.hardware import Hardware
 from rldyno.probe.nvml import HARMLESS, throttle_words, visible_devices
 from rldyno.probe.summary import gpu_figures
 from rldyno.probe.track import EVER, Span
+from rldyno_rig.result_file import WorkerResult
 
 SECOND = 1_000_000_000
 
@@ -34,7 +35,7 @@ def test_one_gpu() -> None:
         "gpu_throttle": 0,
         "gpu_energy_joules": 12.5,
     }
-    assert reader.memory_source == "processes"
+    assert reader.memory.peaks == {"processes": 3 * GIB}
 
 
 def test_the_expensive_calls_are_made_once_a_second() -> None:
@@ -81,10 +82,51 @@ def test_hidden_processes_fall_back_to_what_the_device_gained() -> None:
     assert reader.read(0, [12], slow=True)["gpu_memory_bytes"] is None, "nothing was gained yet"
     gpu.used += 2 * GIB
     assert reader.read(SECOND, [12], slow=True)["gpu_memory_bytes"] == 2 * GIB
-    assert reader.memory_source == "device"
-    gpu.processes = {12: GIB}
+    assert reader.memory.peaks == {"device": 2 * GIB}
+
+
+def test_the_peak_between_two_lists_of_processes_counts() -> None:
+    """A short trial: NVML's list, once a second, has seen its first megabytes only."""
+    gpu = FakeGpu()
+    reader = opened(FakeNvml(gpu))
+    reader._fast_interval_ns = 0
+    gpu.processes, gpu.used = {12: 15 * 2**20}, gpu.used + 22 * 2**20
+    reader.read(SECOND, [12], slow=True)
+    gpu.used += GIB
+    assert reader.read(SECOND + SECOND // 20, [12], slow=False)["gpu_memory_bytes"] == GIB + 22 * 2**20
+    block = gpu_figures(Hardware(CpuCounter(), reader, None), EVER)
+    assert block is not None
+    assert (block["memory_peak_bytes"], block["memory_source"]) == (GIB + 22 * 2**20, "device")
+    assert block["memory_processes_peak_bytes"] == 15 * 2**20
+
+
+def test_what_the_framework_reports_counts_where_it_is_more() -> None:
+    gpu = FakeGpu()
+    reader = opened(FakeNvml(gpu))
+    gpu.processes = {12: 15 * 2**20}
+    reader.read(SECOND, [12], slow=True)
+    said = WorkerResult("steps", device_memory={"used_peak_bytes": GIB, "reserved_bytes": 2 * GIB})
+    block = gpu_figures(Hardware(CpuCounter(), reader, None), EVER, said)
+    assert block is not None
+    assert (block["memory_peak_bytes"], block["memory_source"]) == (2 * GIB, "framework")
+    without = gpu_figures(Hardware(CpuCounter(), reader, None), EVER, WorkerResult("steps"))
+    assert without is not None
+    assert (without["memory_peak_bytes"], without["memory_source"]) == (15 * 2**20, "processes")
+
+
+def test_memory_of_a_process_that_comes_later_is_not_the_trials() -> None:
+    gpu = FakeGpu()
+    gpu.processes = {5: GIB}  # was there before
+    reader = opened(FakeNvml(gpu))
+    gpu.processes, gpu.used = {5: GIB, 12: GIB}, gpu.used + GIB
+    assert reader.read(SECOND, [12], slow=True)["gpu_memory_bytes"] == GIB
+    assert reader.memory.peaks == {"processes": GIB, "device": GIB}
+    gpu.processes, gpu.used = {5: GIB, 12: GIB, 99: 5 * GIB}, gpu.used + 5 * GIB
     assert reader.read(2 * SECOND, [12], slow=True)["gpu_memory_bytes"] == GIB
-    assert (reader.memory_source, reader.tracks["gpu_memory_bytes"].highest()) == ("processes", GIB)
+    block = gpu_figures(Hardware(CpuCounter(), reader, None), EVER)
+    assert block is not None
+    assert (block["memory_peak_bytes"], block["memory_gained_peak_bytes"]) == (GIB, None)
+    assert "another process" in block["reasons"]["memory_gained_peak_bytes"]
 
 
 def test_a_process_of_unknown_size_is_no_figure() -> None:
@@ -92,7 +134,7 @@ def test_a_process_of_unknown_size_is_no_figure() -> None:
     reader = opened(FakeNvml(gpu))
     gpu.processes, gpu.used = {12: None}, gpu.used + GIB
     assert reader.read(SECOND, [12], slow=True)["gpu_memory_bytes"] == GIB
-    assert reader.memory_source == "device"
+    assert reader.memory.peaks == {"device": GIB}
 
 
 CALLS = {
@@ -100,8 +142,8 @@ CALLS = {
     "nvmlDeviceGetPowerUsage": ({"gpu_power_w"}, {"power_mean_w", "power_peak_w"}),
     "nvmlDeviceGetCurrentClocksEventReasons": ({"gpu_throttle"}, {"throttle"}),
     "nvmlDeviceGetMemoryInfo": (
-        {"gpu_memory_bytes", "gpu_memory_used_bytes", "gpu_memory_reserved_bytes"},
-        {"memory_used_peak_bytes", "memory_reserved_bytes", "memory_peak_bytes", "memory_source"},
+        {"gpu_memory_used_bytes", "gpu_memory_reserved_bytes"},
+        {"memory_used_peak_bytes", "memory_reserved_bytes", "memory_gained_peak_bytes"},
     ),
 }
 
@@ -110,7 +152,7 @@ CALLS = {
 def test_what_is_not_supported_is_empty_with_its_own_reason(call: str) -> None:
     gpu = FakeGpu()
     reader = opened(FakeNvml(gpu, broken={call: "Not Supported"}))
-    gpu.used, gpu.energy_mj = gpu.used + GIB, gpu.energy_mj + 1000
+    gpu.used, gpu.energy_mj, gpu.processes = gpu.used + GIB, gpu.energy_mj + 1000, {1: GIB}
     row = reader.read(SECOND, [1], slow=True)
     block = gpu_figures(Hardware(CpuCounter(), reader, None), EVER)
     assert block is not None
@@ -135,7 +177,7 @@ def test_a_driver_that_lacks_newer_calls() -> None:
     reader = opened(FakeNvml(gpu, broken={"new names": "yes"}))
     gpu.used += GIB
     row = reader.read(SECOND, [1], slow=True)
-    assert (row["gpu_throttle"], row["gpu_memory_bytes"], reader.memory_source) == (0x4, GIB, "device")
+    assert (row["gpu_throttle"], row["gpu_memory_bytes"], reader.memory.peaks) == (0x4, GIB, {"device": GIB})
     assert reader.devices[0].device.reasons["processes"] == "NVML: use a versioned function"
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rldyno.columns import Column
 from rldyno.probe import nvml
+from rldyno.probe.gpu_memory import DEVICE, FRAMEWORK, PROCESSES
 from rldyno.probe.metric import (
     Answer,
     Figure,
@@ -21,7 +23,6 @@ from rldyno.probe.metric import (
 )
 
 if TYPE_CHECKING:
-    from rldyno.probe.gpus import GpuReader
     from rldyno.probe.track import Span, Track
 
 _NO_READING = "training was too short for a reading that describes it alone"
@@ -41,8 +42,10 @@ class GpuReadings:
     energy_source: str
     span: Span
     metrics: Mapping[str, GpuMetric]
-    reader: GpuReader | None = None
-    """None for a single GPU."""
+    memory: Mapping[str, int] = field(default_factory=dict)
+    """Source → the most memory of the trial that it saw; empty for a single GPU."""
+    no_memory: Mapping[str, str] = field(default_factory=dict)
+    """Source → why it does not count."""
 
     def track(self, metric: str) -> Track:
         return self.tracks[metric]
@@ -85,11 +88,18 @@ def _any_bit(masks: Sequence[int]) -> int:
 
 
 def _own_peak(readings: GpuReadings, metric: str) -> Answer:
-    return readings.track(metric).highest(), readings.why(metric)
+    return max(readings.memory.values(), default=None), readings.why(metric)
 
 
 def _memory_source(readings: GpuReadings, metric: str) -> Answer:
-    return (readings.reader.memory_source if readings.reader else None), readings.why(metric)
+    """Of equal ones the first, which is the one that names the trial's own memory."""
+    known = readings.memory
+    return (max(known, key=known.__getitem__) if known else None), readings.why(metric)
+
+
+def _peak_of_source(readings: GpuReadings, metric: str, source: str, call: nvml.Call) -> Answer:
+    refused = next((known[call.name] for known in readings.reasons if call.name in known), None)
+    return readings.memory.get(source), refused or readings.no_memory.get(source) or readings.why(metric)
 
 
 def _energy(readings: GpuReadings, metric: str) -> Answer:
@@ -142,19 +152,24 @@ UTILISATION = GpuMetric(
 OWN_MEMORY = GpuMetric(
     "gpu_memory_bytes",
     int,
-    "GPU memory of the process tree, or what the GPUs gained since before the trial",
+    "GPU memory of the trial: of its processes, or what the GPUs gained since before it; the larger",
     (
         Figure(
             Column(
                 "gpu_memory_peak_bytes",
                 int,
-                "most GPU memory of the trial",
+                "most GPU memory of the trial: the largest of what its processes held, what the GPUs gained "
+                "and what the framework reports",
                 title="Peak GPU memory",
                 unit="MB",
                 scale=1e-6,
                 better="lower",
                 source="gpu.memory_peak_bytes",
                 missing=_NEEDS_GPU,
+                # Older records leave out what the framework reports.
+                parts=("gpu_framework_used_peak_bytes", "gpu_framework_reserved_bytes"),
+                parts_may_miss=True,
+                derive=lambda *sources: max((held for held in sources if held is not None), default=None),
                 aliases=("gpu_memory",),
                 needs="needs a GPU",
             ),
@@ -164,10 +179,44 @@ OWN_MEMORY = GpuMetric(
             Column(
                 "gpu_memory_source",
                 str,
-                "processes: the trial's own memory; device: what the GPUs gained since before the trial",
+                "where the peak is from. processes: NVML's list, once a second; device: what the GPUs gained "
+                "since before the trial, with every sample; framework: its own report",
                 source="gpu.memory_source",
+                parts=(
+                    "gpu_memory_peak_bytes",
+                    "gpu_framework_used_peak_bytes",
+                    "gpu_framework_reserved_bytes",
+                ),
+                parts_may_miss=True,
+                derive=lambda said, peak, *framework: FRAMEWORK if peak in framework and peak else said,
             ),
             _memory_source,
+        ),
+        Figure(
+            Column(
+                "gpu_memory_processes_peak_bytes",
+                int,
+                "most GPU memory that NVML listed for the trial's processes, once a second",
+                title="Peak GPU memory of its processes",
+                unit="MB",
+                scale=1e-6,
+                better="lower",
+                source="gpu.memory_processes_peak_bytes",
+            ),
+            partial(_peak_of_source, source=PROCESSES, call=nvml.PROCESSES),
+        ),
+        Figure(
+            Column(
+                "gpu_memory_gained_peak_bytes",
+                int,
+                "most memory that the GPUs gained since before the trial",
+                title="Peak GPU memory gained by the device",
+                unit="MB",
+                scale=1e-6,
+                better="lower",
+                source="gpu.memory_gained_peak_bytes",
+            ),
+            partial(_peak_of_source, source=DEVICE, call=nvml.MEMORY),
         ),
     ),
     missing="the trial held no GPU memory",

@@ -7,16 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rldyno.probe.energy_metrics import GPU_ENERGY
+from rldyno.probe.gpu_memory import OwnMemory
 from rldyno.probe.gpu_metrics import OWN_MEMORY, THROTTLE, GpuMetric
 from rldyno.probe.metric import Value
 from rldyno.probe.metrics import METRICS
 from rldyno.probe.nvml import CALLS, Call, Device, start_nvml, throttle_words, visible_devices
 from rldyno.probe.track import Track
 
-PROCESSES, WHOLE_DEVICE = "processes", "device"
-
-_GROWN_BYTES = 2**20
-"""Device memory beyond this above the level before the trial is taken for the trial's."""
 _COST_LIMIT = 50
 """The frequent calls are made less often where they would take more than 1/50 of a core."""
 _STANDS_STILL = "NVML: the energy counter did not move during the trial"
@@ -35,8 +32,9 @@ class GpuReader:
         self._slow = [call.name for call in calls if not call.every_sample]
         self.devices = [WatchedGpu(device, self._direct) for device in devices]
         self.reasons: dict[str, str] = {}
-        self.memory_source: str | None = None
-        """Whose memory `gpu_memory_bytes` is: the trial's processes', or all that the device gained."""
+        self.memory = OwnMemory(
+            self.devices, [pid for device in devices for pid in device.get("processes") or ()]
+        )
         self.tracks = {name: Track() for name in self.metrics}
         self.throttled: dict[str, Track] = {}
         self._nvml = nvml
@@ -51,7 +49,7 @@ class GpuReader:
         for watched in self.devices:
             watched.take([*self._fast, *self._slow] if slow else self._fast, time_ns)
         row = {metric.name: self._together(metric) for metric in self._direct}
-        row[OWN_MEMORY.name] = self._own_memory(pids, slow)
+        row[OWN_MEMORY.name] = self.memory.read(pids, listed=slow)
         for column, value in row.items():
             self.tracks[column].add(time_ns, value)
         _note(self.throttled, row[THROTTLE.name], time_ns)
@@ -66,28 +64,6 @@ class GpuReader:
             return None
         value: Value = metric.together(values)
         return value
-
-    def _own_memory(self, pids: Sequence[int], slow: bool) -> int | None:
-        """By process where NVML lists the trial's; else what the devices gained since before the trial.
-
-        Containers hide processes from NVML, or give them other numbers than the lab sees.
-        """
-        if slow:
-            held = [watched.held_by(pids) for watched in self.devices]
-            if None not in held and any(watched.lists(pids) for watched in self.devices):
-                if self.memory_source != PROCESSES:
-                    self.memory_source = PROCESSES
-                    self.tracks[OWN_MEMORY.name] = Track()
-                return sum(amount for amount in held if amount is not None)
-        if self.memory_source == PROCESSES:
-            return None
-        gains = [watched.gained() for watched in self.devices]
-        if None in gains:
-            return None
-        total = sum(gain for gain in gains if gain is not None)
-        if total >= _GROWN_BYTES:
-            self.memory_source = WHOLE_DEVICE
-        return total if self.memory_source else None
 
     def joules(self) -> float | None:
         parts = [watched.joules for watched in self.devices]
@@ -202,17 +178,10 @@ class WatchedGpu:
             return self.no_energy or self.device.reasons.get("energy_mj") or "NVML: no answer"
         return None if self.joules else _STANDS_STILL
 
-    def lists(self, pids: Sequence[int]) -> bool:
-        return any(pid in (self._answers.get("processes") or {}) for pid in pids)
-
-    def held_by(self, pids: Sequence[int]) -> int | None:
-        """None if NVML does not list processes, or does not say how much these hold."""
-        listed: Mapping[int, int | None] | None = self._answers.get("processes")
-        if listed is None:
-            return None
-        held = [listed[pid] for pid in pids if pid in listed]
-        known = [amount for amount in held if amount is not None]
-        return sum(known) if len(known) == len(held) else None
+    @property
+    def listed(self) -> Mapping[int, int | None] | None:
+        """pid → bytes, None where NVML does not show how much; None if it does not list processes."""
+        return self._answers.get("processes")
 
     def gained(self) -> int | None:
         memory = self._answers.get("memory")

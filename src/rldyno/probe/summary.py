@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rldyno.probe.energy_metrics import GPU_ENERGY
+from rldyno.probe.gpu_memory import FRAMEWORK
 from rldyno.probe.gpu_metrics import GpuMetric, GpuReadings
 from rldyno.probe.metric import Answer, Figure, Metric
 from rldyno.probe.metrics import METRICS
@@ -16,6 +17,7 @@ from rldyno.probe.track import Span
 if TYPE_CHECKING:
     from rldyno.probe.gpus import WatchedGpu
     from rldyno.probe.hardware import Hardware
+    from rldyno_rig.result_file import WorkerResult
 
 Json = dict[str, Any]
 
@@ -62,7 +64,7 @@ def oversubscription_warning(cpu: Json, cores: int) -> str | None:
     )
 
 
-def gpu_figures(hardware: Hardware, span: Span) -> Json | None:
+def gpu_figures(hardware: Hardware, span: Span, result: WorkerResult | None = None) -> Json | None:
     """Of all GPUs together and of each one. None without a reader; `Hardware.no_gpu` is the reason.
 
     Means, clocks and slow-downs are of the training, peaks of the trial. NVML's utilisation and power are
@@ -79,12 +81,20 @@ def gpu_figures(hardware: Hardware, span: Span) -> Json | None:
         reader.devices[0].energy_source,
         span,
         reader.metrics,
-        reader,
+        reader.memory.peaks | framework_memory(result),
+        reader.memory.reasons,
     )
     return {
         **_gpu_block(reader.metrics.values(), together),
         "devices": [_device_block(watched, reader.metrics, span) for watched in reader.devices],
     }
+
+
+def framework_memory(result: WorkerResult | None) -> dict[str, int]:
+    """The most GPU memory that the framework reports: of its arrays, or of its allocator at the end."""
+    reported = (result.device_memory if result else None) or {}
+    known = [held for name in ("used_peak_bytes", "reserved_bytes") if (held := reported.get(name))]
+    return {FRAMEWORK: max(known)} if known else {}
 
 
 def _device_block(watched: WatchedGpu, metrics: dict[str, GpuMetric], span: Span) -> Json:

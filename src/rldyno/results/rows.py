@@ -88,7 +88,9 @@ class RowReader:
     def _compute(self, column: Column, derive: Callable[..., Any], row: Row, said: dict[str, str]) -> None:
         name = column.name
         known = [row.get(part) for part in column.parts]
-        if None in known:
+        if column.parts_may_miss:
+            row[name] = derive(row[name], *known) if column.source else derive(*known)
+        elif None in known:
             part = column.parts[known.index(None)]
             row[name], said[name] = None, said.get(part) or self._default_reasons[part]
         elif not column.source:

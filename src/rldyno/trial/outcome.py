@@ -192,7 +192,7 @@ def _measured_values(measured: Measured | None, result: WorkerResult | None) -> 
         "cpu_s": cpu_s,
         "peak_rss_bytes": memory["peak_bytes"],
         "baseline_rss_bytes": memory["after_import_bytes"],
-        "sections": {**sections, "gpu": summary.gpu_figures(measured.hardware, span)},
+        "sections": {**sections, "gpu": summary.gpu_figures(measured.hardware, span, result)},
         "affinity": measured.affinity,
         "probe": {
             "samples": measured.probe.samples,
