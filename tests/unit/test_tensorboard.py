@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import csv
 import json
-import struct
 from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tensorboardX.crc32c import crc32c
-from tensorboardX.proto.event_pb2 import Event
 from typer.testing import CliRunner
 
+from event_files import read_events
 from rldyno.cli import app
-from rldyno.results import tensorboard
+from rldyno.results import event_file, event_points, tensorboard
 from rldyno_rig import schema
 from synthetic import NUMPY, TORCH, Shape, write_results
 
 SHAPE = Shape(contestants=[NUMPY, TORCH], algorithms=["dqn"], seeds=2, sample_hz=2, steps=40_000)
-
-
-def masked(data: bytes) -> int:
-    """The format stores checksums rotated, so that a checksum of data with checksums stays sound."""
-    crc = crc32c(data)
-    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def read_events(path: Path) -> list[Event]:
-    data, events = path.read_bytes(), []
-    while data:
-        (length,) = struct.unpack("<Q", data[:8])
-        assert struct.unpack("<I", data[8:12])[0] == masked(data[:8])
-        body = data[12 : 12 + length]
-        assert struct.unpack("<I", data[12 + length : 16 + length])[0] == masked(body)
-        events.append(Event.FromString(body))
-        data = data[16 + length :]
-    return events
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +37,7 @@ def test_the_scalars_are_the_records(directory: Path):
     (home, *_) = sorted((directory / "trials").iterdir())
     asked = json.loads((home / schema.TRIAL_FILE).read_text())
     outcome = json.loads((home / schema.OUTCOME_FILE).read_text())
-    folder = directory / "tensorboard" / tensorboard.cell_name(asked) / f"s{asked['seed']}"
+    folder = directory / "tensorboard" / event_file.cell_name(asked) / f"s{asked['seed']}"
     first, *events = read_events(next(folder.iterdir()))
     assert first.file_version == "brain.Event:2"
     epoch = datetime.fromisoformat(outcome["started_at"]).timestamp()
@@ -110,7 +90,7 @@ def test_a_damaged_record_costs_only_its_own_trial(tmp_path: Path):
 
 def test_means_over_intervals():
     times, values = np.array([1.0, 2.0, 3.0, 4.0]), np.array([10.0, np.nan, 30.0, 50.0])
-    found = tensorboard.means(times, values, np.array([0.0, 1.0, 2.0]), np.array([1.0, 2.0, 4.0]))
+    found = event_points.means(times, values, np.array([0.0, 1.0, 2.0]), np.array([1.0, 2.0, 4.0]))
     np.testing.assert_array_equal(found, [10.0, np.nan, 40.0])
 
 
@@ -130,5 +110,5 @@ def test_what_the_lab_knew_before_a_trial_does_not_name_its_cell(tmp_path: Path)
     root = write_results(tmp_path / "r", Shape(contestants=[NUMPY], algorithms=["dqn"], seeds=1))
     requested = json.loads(next(root.glob("trials/*/trial.json")).read_text())
     later = requested | {"conditions": {"best_calibration_ns": {"host": 5}}, "backend": "numpy_"}
-    assert tensorboard.cell_name(later) == tensorboard.cell_name(requested)
-    assert tensorboard.cell_name(requested | {"cores": 7}) != tensorboard.cell_name(requested)
+    assert event_file.cell_name(later) == event_file.cell_name(requested)
+    assert event_file.cell_name(requested | {"cores": 7}) != event_file.cell_name(requested)

@@ -51,7 +51,7 @@ def run(
         bool, typer.Option("--no-limits", help="Do not measure the limits of this machine.")
     ] = False,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write TensorBoard event files when all trials have ended.")
+        bool, typer.Option("--tensorboard", help="Write TensorBoard event files while trials run.")
     ] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Do not write the HTML report.")] = False,
 ) -> None:

@@ -78,6 +78,41 @@ def read_csvs(
         return frame, lengths, problems + [problem for problem in found if problem]
 
 
+class GrowingCsv:
+    """A record file that is still being written, read in portions."""
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        self._path = path
+        self._kinds = column_kinds(columns)
+        self._found: dict[str, Kind] = {}
+        self._read_bytes = 0
+
+    def new_rows(self) -> pl.DataFrame:
+        """The complete rows that were added since the last call; damage raises a Problem."""
+        import polars as pl
+
+        types = {name: pl.Float64 if kind is float else pl.Int64 for name, kind in self._kinds.items()}
+        try:
+            with self._path.open("rb", buffering=0) as stream:
+                stream.seek(self._read_bytes)
+                data = complete_lines(stream.readall())
+        except FileNotFoundError:
+            data = b""
+        self._read_bytes += len(data)
+        if data and not self._found:
+            self._found = _header(self._path, data, self._kinds)
+            data = data[data.index(b"\n") + 1 :]
+        if not data:
+            return pl.DataFrame(schema=types)
+        body = _rows(self._path, data, self._found, self._kinds)
+        try:
+            return pl.read_csv(b"".join([",".join(self._kinds).encode(), b"\n", body]), schema=types)
+        except pl.exceptions.PolarsError:
+            raise _damaged_line(self._path, body, self._kinds) or Problem(
+                f"{self._path} is damaged"
+            ) from None
+
+
 def _body(path: Path, columns: Mapping[str, Kind]) -> bytes:
     """The complete lines below the header, each with as many fields as there are columns."""
     try:
@@ -88,7 +123,10 @@ def _body(path: Path, columns: Mapping[str, Kind]) -> bytes:
     if not data:
         return b""
     found = _header(path, data, columns)
-    body = data[data.index(b"\n") + 1 :]
+    return _rows(path, data[data.index(b"\n") + 1 :], found, columns)
+
+
+def _rows(path: Path, body: bytes, found: Mapping[str, Kind], columns: Mapping[str, Kind]) -> bytes:
     if body.count(b",") != body.count(b"\n") * (len(found) - 1):
         raise _damaged_line(path, body, found) or Problem(f"{path} is damaged", code=1)
     if list(found) == list(columns):

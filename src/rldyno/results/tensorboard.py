@@ -1,50 +1,29 @@
-"""Finished trials as TensorBoard event files, one run per trial: `tensorboard/<cell>/s<seed>`.
+"""Trials as TensorBoard event files, one run per trial: `tensorboard/<cell>/s<seed>`.
 
-Made from the records when nothing is being measured, never by the worker: watching a run changes nothing.
+Made from the records, never by the worker: watching a run changes nothing. While trials run, the lab adds to
+the files (`LiveEvents`), on its own CPU; `write_all` makes those that are missing.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
 from rldyno.errors import Problem
-from rldyno.libraries import MissingLibrary, needed_for
+from rldyno.libraries import MissingLibrary
 from rldyno.probe.metrics import sample_columns
-from rldyno.records.csv_files import read_csv
+from rldyno.records.csv_files import GrowingCsv, read_csv
 from rldyno.records.directory import ResultsDirectory
-from rldyno.records.files import read_json
+from rldyno.records.files import Json, read_json
+from rldyno.records.locks import LockedError, lock_holder, locked
+from rldyno.records.trial_state import TRIAL_LOCK, next_attempt
+from rldyno.results.event_file import FOLDER, GrowingEventFile, event_path, is_whole, write_whole
+from rldyno.results.event_points import Curves, Point
 from rldyno_rig import schema
-
-if TYPE_CHECKING:
-    import polars as pl
-
-Json = dict[str, Any]
-Floats = NDArray[np.float64]
-
-FOLDER = "tensorboard"
-# What makes two trials of one cell differ, or does not shape the computation.
-NOT_CELL = (
-    *("schema", "trial", "seed", "block", "backend", "interpreter"),
-    *("variables", "isolated", "sample_hz", "conditions"),
-)
-MEANS = ("rss_bytes", "uss_bytes", "machine_cpu_percent", "machine_memory_percent")
-"""Columns of the samples shown as means over a progress row, beside all the GPU's."""
-
-
-class Point(NamedTuple):
-    step: int
-    time_ns: int
-    values: dict[str, float]
-    """Tag → value."""
 
 
 class EventFiles(NamedTuple):
@@ -88,98 +67,98 @@ def write_trial(home: Path, folder: Path) -> bool | None:
     requested, outcome = read_json(home / schema.TRIAL_FILE), read_json(ended)
     if not (home / schema.PROGRESS_FILE).exists():
         return None
-    epoch = datetime.fromisoformat(outcome["started_at"]).timestamp()
-    path = folder / cell_name(requested) / f"s{requested['seed']}" / f"events.out.tfevents.{epoch:.0f}.rldyno"
-    if path.exists() and path.stat().st_mtime >= ended.stat().st_mtime:
+    path = event_path(folder, requested, attempt_of(outcome))
+    if is_whole(path, ended):
         return False
-    rows = list(points(home))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for earlier in path.parent.glob("events.out.tfevents.*"):
-        earlier.unlink()  # of an attempt that was run again: two files would be drawn as one curve
-    write_events(path, rows, epoch)
+    write_whole(path, points(home), datetime.fromisoformat(outcome["started_at"]).timestamp())
     return True
 
 
-def cell_name(requested: Json) -> str:
-    """`numpy-eager.dqn.CartPole-v1.cpu.1c2f…`: its hash differs with hyper-parameters and cores."""
-    content = {name: value for name, value in requested.items() if name not in NOT_CELL}
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
-    slug, _, _ = str(requested["trial"]).rpartition(".s")
-    return f"{slug}.{digest}"
-
-
-def write_events(path: Path, rows: Iterable[Point], epoch: float) -> None:
-    """An event file as TensorBoard's own writers make it; it gets its name when it is whole."""
-    with needed_for("TensorBoard event files"):
-        from tensorboardX.proto.event_pb2 import Event
-        from tensorboardX.proto.summary_pb2 import Summary
-        from tensorboardX.record_writer import RecordWriter
-
-    temporary = path.with_name(f".{path.name.replace('tfevents', 'part')}")
-    writer = RecordWriter(str(temporary))
-    try:
-        writer.write(Event(wall_time=epoch, file_version="brain.Event:2").SerializeToString())
-        for row in rows:
-            values = [Summary.Value(tag=tag, simple_value=value) for tag, value in row.values.items()]
-            event = Event(wall_time=epoch + row.time_ns / 1e9, step=row.step, summary=Summary(value=values))
-            writer.write(event.SerializeToString())
-    finally:
-        writer.close()
-    temporary.replace(path)
+def attempt_of(outcome: Json) -> int:
+    """Old records have none: they are of the only attempt."""
+    return int(outcome.get("attempt", 1))
 
 
 def points(home: Path) -> Iterator[Point]:
-    """Episodes as they ended, then one point per row of progress: learning, speed, phases, resources."""
+    """Of a trial that has ended."""
     episodes = read_csv(home / schema.EPISODES_FILE, schema.EPISODE_COLUMNS)
-    for step, time_ns, value in episodes.select("step", "time_ns", "return").iter_rows():
-        yield Point(step, time_ns, {"return/episode": value})
     progress = read_csv(home / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS)
     samples = read_csv(home / schema.SAMPLES_FILE, sample_columns())
-    resources = resource_means(progress["time_ns"].to_numpy().astype(np.float64), samples)
-    earlier: Json | None = None
-    for index, row in enumerate(progress.iter_rows(named=True)):
-        values = {"return/mean": row["return_mean"], "loss": row["loss"], **rates(earlier, row)}
-        values |= {f"resources/{name}": float(column[index]) for name, column in resources.items()}
-        known = {tag: value for tag, value in values.items() if value is not None and np.isfinite(value)}
-        yield Point(row["step"], row["time_ns"], known)
-        earlier = row
+    return Curves().more(episodes, progress, samples, ended=True)
 
 
-def rates(earlier: Json | None, row: Json) -> dict[str, float]:
-    """Steps per second and the share of every phase since the row before."""
-    spent = {
-        phase: row[f"{phase}_ns"] - (earlier[f"{phase}_ns"] if earlier else 0) for phase in schema.PHASES
-    }
-    total = sum(spent.values())
-    if total <= 0:
-        return {}
-    steps = row["step"] - (earlier["step"] if earlier else 0)
-    shares = {f"phases/{phase}": spent_ns / total for phase, spent_ns in spent.items()}
-    return {"speed/steps_per_s": steps / (total / 1e9), **shares}
+class LiveTrial:
+    """Adds to the event file of one attempt of a trial what its records have gained."""
+
+    def __init__(self, home: Path, folder: Path, started_at: str) -> None:
+        self.home = home
+        self.attempt = next_attempt(home)
+        self._episodes = GrowingCsv(home / schema.EPISODES_FILE, schema.EPISODE_COLUMNS)
+        self._progress = GrowingCsv(home / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS)
+        self._samples = GrowingCsv(home / schema.SAMPLES_FILE, sample_columns())
+        self._curves = Curves()
+        path = event_path(folder, read_json(home / schema.TRIAL_FILE), self.attempt)
+        self._file = GrowingEventFile(path, datetime.fromisoformat(started_at).timestamp())
+
+    def advance(self, *, ended: bool = False) -> None:
+        episodes, progress, samples = (
+            records.new_rows() for records in (self._episodes, self._progress, self._samples)
+        )
+        self._file.add(self._curves.more(episodes, progress, samples, ended=ended))
+        if ended:
+            self._file.finish()
 
 
-def resource_means(ends: Floats, samples: pl.DataFrame) -> dict[str, Floats]:
-    """Figures of the probe over the second that ends at each of these times; NaN where nothing was read."""
-    times = samples["time_ns"].to_numpy().astype(np.float64)
-    if not len(times) or not len(ends):
-        return {}
-    spent = (samples["cpu_user_ns"] + samples["cpu_system_ns"]).to_numpy().astype(np.float64)
-    starts = np.concatenate([[max(0.0, ends[0] - 1e9)], ends[:-1]])
-    used = np.interp(ends, times, spent) - np.interp(starts, times, spent)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found = {"cpu_percent": 100.0 * used / (ends - starts)}
-    for name in samples.columns:
-        if name in MEANS or name.startswith("gpu_"):
-            column = samples[name].to_numpy().astype(np.float64)
-            if np.isfinite(column).any():
-                found[name] = means(times, column, starts, ends)
-    return found
+class LiveEvents:
+    """The event files of running trials. A trial with damaged records is reported once and left alone."""
 
+    def __init__(self, folder: Path, print_line: Callable[[str], None]) -> None:
+        """A Problem when another process adds to these files: two would write every point twice."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._held = contextlib.ExitStack()
+        try:
+            self._held.enter_context(locked(folder / ".lock"))
+        except LockedError as error:
+            raise Problem(
+                f"another process ({error}) writes event files here", fix="let it, or stop it", code=1
+            ) from None
+        self._folder = folder
+        self._print_line = print_line
+        self._trials: dict[Path, LiveTrial | None] = {}
+        """Trial directory → its file; None where it cannot be written."""
 
-def means(times: Floats, values: Floats, starts: Floats, ends: Floats) -> Floats:
-    """Mean of the readings in each interval (start, end]; NaN without one."""
-    known = np.isfinite(values)
-    sums = np.concatenate([[0.0], np.cumsum(values[known])])
-    first, last = (np.searchsorted(times[known], edge, side="right") for edge in (starts, ends))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((sums[last] - sums[first]) / (last - first))
+    def advance(self, home: Path) -> None:
+        """Of a running trial."""
+        holder = lock_holder(home / TRIAL_LOCK)
+        if holder is None or not (home / schema.PROGRESS_FILE).exists():
+            return
+        with self._reported(home):
+            live = self._trials.get(home)
+            if home not in self._trials or (live and live.attempt != next_attempt(home)):
+                live = self._trials[home] = LiveTrial(home, self._folder, holder["since"])
+            if live:
+                live.advance()
+
+    def finish(self, home: Path) -> None:
+        """Of a trial that has ended."""
+        live = self._trials.pop(home, None)
+        with self._reported(home):
+            ended = home / schema.OUTCOME_FILE
+            if live and ended.exists() and live.attempt == attempt_of(read_json(ended)):
+                live.advance(ended=True)
+            else:
+                write_trial(home, self._folder)
+
+    def close(self) -> None:
+        self._held.close()
+
+    @contextlib.contextmanager
+    def _reported(self, home: Path) -> Iterator[None]:
+        try:
+            yield
+        except MissingLibrary:
+            raise
+        except (Problem, OSError) as error:
+            self._trials[home] = None
+            reason = error.message if isinstance(error, Problem) else error.strerror
+            self._print_line(f"{home.name}: no event file: {reason}")

@@ -94,6 +94,10 @@ def ending_sentence(trial: EndedTrial, state: TrialState) -> str:
     outcome = state.outcome
     if outcome is None:
         return f"ended without an outcome: {trial.error_text or trial.exit_code}"
+    return outcome_sentence(outcome)
+
+
+def outcome_sentence(outcome: Outcome) -> str:
     if outcome.done:
         return f"done ({outcome.reason}) after {duration(outcome.wall_s or 0.0)}"
     return f"failed ({outcome.reason}): {outcome.message}"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rldyno.errors import Problem
-from rldyno.launch.launcher import Launcher, PreparedTrial, run_trials
+from rldyno.launch.launcher import Launcher, PreparedTrial, Watcher, run_trials
 from rldyno.launch.local import LocalLauncher
 from rldyno.libraries import MissingLibrary, needed_for
 from rldyno.machine.cpus import available_cpus, place
@@ -251,7 +253,23 @@ class Session:
             self.console.print(f"{ended} of {total} trials have already ended; {len(trials)} to run")
         eta = Eta(estimated_seconds(plan, {trial.id for trial in trials}), self.options.jobs)
         with stop_signals() as stop, open_display(self.console) as display:
-            run_trials(trials, self.launcher, Follower(display, len(trials), eta, conditions), stop)
+            follower = Follower(display, len(trials), eta, conditions)
+            with self.with_events(follower, display.print_line) as watcher:
+                run_trials(trials, self.launcher, watcher, stop)
+
+    @property
+    def wants_events(self) -> bool:
+        return self.options.tensorboard or self.plan.study.tensorboard
+
+    def with_events(
+        self, watcher: Watcher, print_line: Callable[[str], None]
+    ) -> AbstractContextManager[Watcher]:
+        """Event files grow while trials run, if they are wanted and their library is installed."""
+        if not (self.wants_events and importlib.util.find_spec("tensorboardX")):
+            return nullcontext(watcher)
+        from rldyno.session.live_events import with_events
+
+        return with_events(watcher, self.directory, print_line)
 
     def answer(self) -> None:
         from rldyno.answers.analysis import Analysis
@@ -267,10 +285,11 @@ class Session:
             self.print_line(f"report: {write_report(analysis)}")
 
     def write_event_files(self) -> None:
-        """For TensorBoard. No trial is running any more: no measurement can be disturbed."""
-        from rldyno.results.tensorboard import FOLDER, write_all
+        """For TensorBoard: those that are missing, of trials that ran without the option."""
+        from rldyno.results.event_file import FOLDER
+        from rldyno.results.tensorboard import write_all
 
-        if not (self.options.tensorboard or self.plan.study.tensorboard):
+        if not self.wants_events:
             return
         written = write_all(self.directory.root, self.print_line)
         self.print_line(written.sentence)

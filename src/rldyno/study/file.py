@@ -129,7 +129,7 @@ class StudyFile(_Frozen):
     division: Literal["closed", "open"] = "closed"
     order_seed: Seed = 0
     tensorboard: bool = False
-    """Write event files when all trials have ended."""
+    """Write TensorBoard event files while trials run."""
     budget: BudgetTable
 
 
