@@ -186,6 +186,7 @@ def trial_json(
         "workers": workers,
         "dtype": "float32",
         "division": "closed",
+        "caches": "cold",
         "seed": seed,
         "block": seed,
         "hyper": numbers,

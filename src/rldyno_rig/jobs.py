@@ -7,12 +7,16 @@ from typing import List
 
 
 def run(arguments: List[str], started_ns: int) -> int:
-    """`train DIR`, `prove DIR`, `time DIR`, `limits DIR` or `usability DIR`; the exit code of the process."""
+    """`train`, `fill`, `prove`, `time`, `limits` or `usability`, with its directory; the exit code."""
     job, directory = arguments[0], Path(arguments[1])
     if job == "train":
         from rldyno_rig.training import train
 
         return train(directory, started_ns)
+    if job == "fill":
+        from rldyno_rig.training import fill
+
+        return fill(directory, started_ns)
     if job == "prove":
         from rldyno_rig.proof.job import prove
 

@@ -23,6 +23,9 @@ OUTCOME_FILE = "outcome.json"
 # The monotonic time at which the trial runner spawned the worker, as decimal text.
 SPAWN_VARIABLE = "RLDYNO_SPAWN_NS"
 
+# In the value of an environment variable: the directory of a trial's caches.
+CACHES_PLACE = "{caches}"
+
 # Phases of the training loop; every nanosecond of it belongs to exactly one.
 PHASES = ("environment", "act", "store", "transfer", "update", "read", "other")
 # Phases of start-up, in order: interpreter start to the rig's first line, importing the framework,

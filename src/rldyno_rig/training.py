@@ -97,6 +97,14 @@ def _train(
     )
 
 
+def fill(directory: Path, started_ns: int) -> int:
+    """What a trial does before it trains, so that compilers fill their caches; nothing is recorded."""
+    trial = TrialFile.read(directory)
+    recorder = Recorder(directory, trial.budget, Clock(), started_ns)
+    warm_up(build(trial, load_backend(trial.backend), recorder), first_called=lambda: None)
+    return 0
+
+
 def build(trial: TrialFile, backend: Backend, recorder: Recorder) -> Job:
     """Environment, initial weights and learner of a trial."""
     algorithm = ALGORITHMS[trial.algorithm]

@@ -83,6 +83,9 @@ class TrialFile:
     workers: int = 1
     dtype: str = "float32"
     division: str = "closed"
+    caches: Optional[str] = None
+    """"cold": the trial starts with empty caches of its own; "warm": with those that an earlier, unmeasured
+    start of the same contestant has filled. None: unknown, recorded before this was controlled."""
     block: int = 0
     """Position of the seed in the study: trials of one block run together."""
     hang_timeout_s: float = 300.0
@@ -94,7 +97,7 @@ class TrialFile:
     isolated: bool = False
     """Start the interpreter without PYTHONPATH and the user's packages."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables of the worker."""
+    """Environment variables of the worker. `{caches}` in a value stands for the directory of its caches."""
     conditions: Conditions = Conditions()
 
     def __post_init__(self) -> None:
@@ -134,6 +137,7 @@ class TrialFile:
             "workers": self.workers,
             "dtype": self.dtype,
             "division": self.division,
+            "caches": self.caches,
             "seed": self.seed,
             "block": self.block,
             "hyper": dict(self.hyper),

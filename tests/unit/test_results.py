@@ -189,7 +189,15 @@ def test_every_empty_measured_column_has_its_reason(tmp_path: Path) -> None:
     assert results.why_empty("threads_peak") is None
 
 
-SETTINGS = {"max_episode_steps", "stop_return", "stop_episodes", "warnings", "certificate_detail", "log_tail"}
+SETTINGS = {
+    "max_episode_steps",
+    "caches",
+    "stop_return",
+    "stop_episodes",
+    "warnings",
+    "certificate_detail",
+    "log_tail",
+}
 """Not figures: empty says what it says."""
 
 

@@ -57,6 +57,7 @@ SHAPING = (
     "cores",
     "workers",
     "dtype",
+    "caches",
     "hyper",
 )
 

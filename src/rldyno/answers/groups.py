@@ -200,6 +200,7 @@ def axis_words(name: str, value: Any) -> str:
         "device": str(value),
         "dtype": str(value),
         "division": f"{value} division",
+        "caches": f"{value} caches",
         "max_episode_steps": f"episodes of at most {value} steps",
     }
     return words.get(name, f"{name.removeprefix('hyper.')} {value}")

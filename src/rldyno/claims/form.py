@@ -31,6 +31,7 @@ KEYS = (
     "max_episode_steps",
     "dtype",
     "division",
+    "caches",
     "system",
     "net",
     "rows",

@@ -143,7 +143,10 @@ def _heading(plan: Plan, constant: dict[str, str]) -> list[str]:
     study = plan.study
     same = [f"{name} {value}" for name, value in constant.items() if value]
     lines = [study.title, study.question]
-    lines.append("every trial: " + " · ".join([*same, study.dtype, f"{study.division} division"]))
+    lines.append(
+        "every trial: "
+        + " · ".join([*same, study.dtype, f"{study.division} division", f"{study.caches} caches"])
+    )
     lines.append(f"ends at: {spell_budget(plan.cells[0].budget)}")
     for algorithm, environment in itertools.product(study.algorithms, study.environments):
         given = study.axes(algorithm, environment)

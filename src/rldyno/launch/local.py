@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from rldyno.launch.launcher import EndedTrial, PreparedTrial, RunningTrial
+from rldyno.processes import caches
 from rldyno.processes.children import EndWatch, die_with_parent
 from rldyno.processes.lab import OWN_MODULE
 
@@ -129,4 +130,6 @@ class LocalLauncher:
         del self._processes[entry.process.pid]
         self._watch.discard(entry.process.pid)
         self._pool.give_back(entry.cpus)
+        # The trial does it itself, unless it was killed.
+        caches.remove([caches.cold_place(entry.running.trial.directory)])
         return entry.ended()

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 import rldyno_rig
 from rldyno.errors import Problem
 from rldyno.processes.children import die_with_parent, kill_all
-from rldyno_rig.schema import SPAWN_VARIABLE
+from rldyno_rig.schema import CACHES_PLACE, SPAWN_VARIABLE
 
 if TYPE_CHECKING:
     from rldyno.toolchains.resolve import Interpreter
@@ -44,7 +44,10 @@ class Runtime:
     isolated: bool
     """Ignore PYTHONPATH and the user's site directory: true of toolchains that rldyno built."""
     variables: Mapping[str, str]
-    """Added to the environment of this process."""
+    """Added to the environment of this process. `{caches}` in a value stands for `caches`."""
+    caches: Path | None = None
+    """Where the process keeps compiled code and temporary files. None: where the user's programs do. Proofs,
+    networks timed alone and limits share those, because nothing that they report is start-up."""
 
     @staticmethod
     def of(interpreter: Interpreter, cores: int) -> Runtime:
@@ -62,7 +65,9 @@ class Runtime:
         hidden = _PYTHON_VARIABLES if self.isolated else set()
         inherited = {name: value for name, value in os.environ.items() if name not in hidden}
         spawned = time.monotonic_ns() if spawn_ns is None else spawn_ns
-        return {**inherited, **self.variables, SPAWN_VARIABLE: str(spawned)}
+        place = str(self.caches)
+        own = {name: value.replace(CACHES_PLACE, place) for name, value in self.variables.items()}
+        return {**inherited, **own, SPAWN_VARIABLE: str(spawned)}
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ AXES = (
     "cores",
     "workers",
     "dtype",
+    "caches",
 )
 
 CODE = ("backend", "reference", "rig")

@@ -47,6 +47,13 @@ SETTINGS = (
     Column("cores", int, "CPU cores the worker may use", source="trial:cores"),
     Column("workers", int, "data-parallel worker processes", source="trial:workers"),
     Column("dtype", str, "floating-point type of the network", source="trial:dtype"),
+    Column(
+        "caches",
+        str,
+        "cold: compile caches were empty at the start; warm: filled by a start before; empty: not known",
+        source="trial:caches",
+        may_be_empty=True,
+    ),
     Column("seed", int, "seed", source="trial:seed"),
     Column("block", int, "randomised block the trial ran in", source="trial:block"),
     Column(

@@ -92,7 +92,7 @@ def trial_file(trial: Trial, interpreter: Interpreter) -> TrialFile:
         backend=chain.backend,
         interpreter=str(interpreter.path),
         isolated=interpreter.isolated,
-        variables=chain.worker_variables(trial.cell.cores),
+        variables=chain.trial_variables(trial.cell.cores),
     )
 
 

@@ -16,6 +16,7 @@ from rldyno.libraries import MissingLibrary, needed_for
 from rldyno.machine.cpus import available_cpus, place
 from rldyno.machine.devices import check_device
 from rldyno.probe.probe import idle_cpu_percent
+from rldyno.processes import caches
 from rldyno.processes.control import pin, stop_signals
 from rldyno.proofs import prove
 from rldyno.records.directory import ResultsDirectory, working_in
@@ -220,6 +221,12 @@ class Session:
             )
         finally:
             pin(self.cpus)
+            self.remove_warm_caches()
+
+    def remove_warm_caches(self) -> None:
+        """They serve one run: a run that continues fills them again."""
+        names = self.plan.study.contestants if self.plan.study.caches == caches.WARM else ()
+        caches.remove(caches.warm_place(self.directory.root, name) for name in names)
 
     def run_round(self, plan: Plan) -> None:
         """Run the trials of this plan that are not done, then repeat the noisy ones."""

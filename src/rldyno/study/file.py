@@ -127,6 +127,7 @@ class StudyFile(_Frozen):
     )
     dtype: Literal["float32", "float64", "tf32"] = "float32"
     division: Literal["closed", "open"] = "closed"
+    caches: Literal["cold", "warm"] = "cold"
     order_seed: Seed = 0
     tensorboard: bool = False
     """Write TensorBoard event files while trials run."""
@@ -162,8 +163,9 @@ class Study(StudyFile):
     def content(self) -> dict[str, Any]:
         """What determines the trials: without titles and without what follows from the toolchains."""
         excluded = {"title", "question", "tensorboard", "placements", "left_out"}
-        # Older versions did not have the key: studies without it must keep their hash.
+        # Older versions did not have these keys: studies without them must keep their hash.
         excluded |= {"adaptive"} if self.adaptive is None else set()
+        excluded |= {"caches"} if self.caches == "cold" else set()
         content: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude=excluded)
         return content
 

@@ -42,6 +42,7 @@ class Cell:
     workers: int
     dtype: str
     division: str
+    caches: str
     hyper: hyper.Common
     budget: Budget
 
@@ -62,6 +63,8 @@ class Trial:
     def id(self) -> str:
         """Readable words and a hash of what determines the computation; a safe file name on any system."""
         content = {key: value for key, value in self._file("").to_json().items() if key in _COMPUTATION}
+        if self.cell.caches == "warm":  # ids of cold trials are those of versions without the key
+            content["caches"] = "warm"
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
         cell = self.cell
         words = (cell.contestant, cell.algorithm, cell.environment, cell.device)
@@ -93,6 +96,7 @@ class Trial:
             workers=cell.workers,
             dtype=cell.dtype,
             division=cell.division,
+            caches=cell.caches,
             block=self.block,
         )
 
@@ -144,6 +148,7 @@ def _cells(study: Study) -> Iterator[Cell]:
                     workers=placement.workers,
                     dtype=study.dtype,
                     division=study.division,
+                    caches=study.caches,
                     hyper=complete,
                     budget=budget,
                 )

@@ -16,6 +16,7 @@ from rldyno.machine.devices import Device
 from rldyno.toml import models
 from rldyno.toml.suggestions import nearest
 from rldyno.toolchains.interpreters import has_headers
+from rldyno_rig.schema import CACHES_PLACE
 
 # Thread pools that any Python process may hold, with any framework.
 COMMON_THREAD_VARIABLES = (
@@ -35,6 +36,15 @@ ALLOCATOR_VARIABLES = {
 }
 # CUDA counts from the fastest GPU on, NVML along the bus: worker and probe must mean the same one.
 GPU_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+
+# Temporary files, and the caches of libraries that any framework may use.
+CACHE_VARIABLES = {
+    "TMPDIR": f"{CACHES_PLACE}/temporary",
+    "XDG_CACHE_HOME": f"{CACHES_PLACE}/xdg",
+    "CUDA_CACHE_PATH": f"{CACHES_PLACE}/cuda",
+    "NUMBA_CACHE_DIR": f"{CACHES_PLACE}/numba",
+    "TRITON_CACHE_DIR": f"{CACHES_PLACE}/triton",
+}
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
 Colour = Annotated[str, Field(pattern=r"^#[0-9a-f]{6}$")]
@@ -100,6 +110,9 @@ class Toolchain(_Table):
     needs: tuple[Need, ...] = ()
     variables: dict[str, str] = {}
     """Environment variables of every worker."""
+    caches: dict[str, Annotated[str, Field(min_length=1)]] = {}
+    """Variables that say where the framework keeps what it compiled, for workers of trials only: `{caches}`
+    stands for the trial's own directory. They replace `variables` of the same name."""
     threads: Threads = Threads()
     cpu: ToolchainVariant
     cuda: ToolchainVariant | None = None
@@ -151,6 +164,10 @@ class Toolchain(_Table):
         """The environment variables of a worker that may use this many cores."""
         threads = dict.fromkeys(self.thread_variables, str(cores))
         return ALLOCATOR_VARIABLES | GPU_ORDER | self.variables | threads
+
+    def trial_variables(self, cores: int) -> dict[str, str]:
+        """Those of a worker whose caches are the trial's own; `{caches}` is not filled in yet."""
+        return self.worker_variables(cores) | CACHE_VARIABLES | self.caches
 
 
 def catalogue() -> dict[str, Toolchain]:

@@ -14,7 +14,8 @@ def run_one(directory: Path, cpus: str | None, probe_cpu: int | None) -> int:
     from rldyno.machine.cpus import available_cpus, parse_cpus, place
     from rldyno.processes.control import INTERRUPTED
     from rldyno.records.trial_state import read_trial
-    from rldyno.trial.runner import StoppedError, run_trial
+    from rldyno.trial.runner import run_trial
+    from rldyno.trial.worker import StoppedError
 
     if cpus is None:
         cores = read_trial(directory).cores

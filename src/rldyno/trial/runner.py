@@ -6,11 +6,10 @@ once per trial: nothing heavy is imported here.
 
 from __future__ import annotations
 
-import errno
 import os
-import resource
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from rldyno.errors import Problem
@@ -21,27 +20,24 @@ from rldyno.probe.hardware import Hardware, open_hardware
 from rldyno.probe.perf import Counters
 from rldyno.probe.probe import open_machine
 from rldyno.probe.readings import Counted, Idle
-from rldyno.processes.children import EndWatch, kill_all, signal_group
+from rldyno.processes.caches import WARM
+from rldyno.processes.children import EndWatch, kill_all
 from rldyno.processes.control import CANNOT_WRITE, StopFlag, pin, stop_signals
-from rldyno.processes.rig import FAULT_HANDLER, Runtime, start_rig
+from rldyno.processes.rig import Runtime
 from rldyno.records.files import now_iso, write_json
 from rldyno.records.locks import LockedError, locked
 from rldyno.records.outcome import Outcome
 from rldyno.records.trial_state import TRIAL_LOCK, put_aside, read_outcome, read_trial
+from rldyno.trial import caches
 from rldyno.trial.outcome import Ending, Measured, make_outcome
+from rldyno.trial.worker import NO_SPACE, AbsentError, Silence, StoppedError, Worker
 from rldyno_rig import schema
 from rldyno_rig.trial_file import Conditions, TrialFile
 
-_GRACE_S = 2.0
 _CHECK_NS = 1_000_000_000
 _LONGEST_WAIT_S = 0.25
 """A signal only sets a flag: it is noticed after this long at most."""
 _LOG_LIMIT_BYTES = 64 * 2**20
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
-
-
-class StoppedError(Exception):
-    """A signal stopped the trial, or its parent has ended. It leaves no outcome and will be run again."""
 
 
 def run_trial(trial_dir: Path, cpus: tuple[int, ...] | None, probe_cpu: int | None) -> Outcome:
@@ -59,7 +55,7 @@ def run_trial(trial_dir: Path, cpus: tuple[int, ...] | None, probe_cpu: int | No
             f"another process ({error}) is running {trial_dir.name}", fix="wait for it, or stop it", code=1
         ) from None
     except OSError as error:
-        if error.errno not in _NO_SPACE:
+        if error.errno not in NO_SPACE:
             raise
         raise Problem(
             f"cannot write the records of {trial_dir.name}: {error.strerror}",
@@ -81,34 +77,51 @@ def _attempt(
 ) -> Outcome:
     attempt = put_aside(trial_dir)
     pin(cpus)
+    with stop_signals() as stop, caches.opened(trial_dir, trial) as place:
+        runtime, started_at = runtime_of(trial, place), now_iso()
+        filled_s: float | None = None
+        try:
+            if trial.caches == WARM and place is not None:
+                filled_s = caches.fill(place, trial_dir, trial, runtime, cpus, stop)
+            outcome = _measure(trial_dir, trial, attempt, runtime, cpus, probe_cpu, stop)
+        except caches.UnfilledError as error:
+            outcome = make_outcome(trial.trial, attempt, error.ending, started_at, trial_dir=trial_dir)
+        except AbsentError as error:
+            outcome = make_outcome(trial.trial, attempt, Ending.absent(str(error)), started_at)
+        if place is not None:
+            sections = {**outcome.sections, "caches": caches.section(trial, place, filled_s)}
+            outcome = replace(outcome, sections=sections)
+    write_json(trial_dir / schema.OUTCOME_FILE, outcome.to_json())
+    return outcome
+
+
+def _measure(
+    trial_dir: Path,
+    trial: TrialFile,
+    attempt: int,
+    runtime: Runtime,
+    cpus: tuple[int, ...] | None,
+    probe_cpu: int | None,
+    stop: StopFlag,
+) -> Outcome:
     surroundings = _surroundings(trial.conditions, cpus)
     machine = open_machine()
     idle = idle_machine(trial.conditions, surroundings.host, machine.memory_percent())
-    hardware = open_hardware(trial.device, trial.workers, runtime_of(trial).environment())
+    hardware = open_hardware(trial.device, trial.workers, runtime.environment())
     kills, before = machine.oom_kills(), machine.cpu_times(cpus)
-    with stop_signals() as stop:
-        started_at, spawn_ns = now_iso(), time.monotonic_ns()
-        try:
-            worker = Worker(trial_dir, trial, cpus, spawn_ns)
-        except OSError as error:
-            if error.errno in _NO_SPACE:
-                raise
-            ending = Ending.absent(f"cannot start {trial.interpreter}: {error.strerror or error}")
-            outcome = make_outcome(trial.trial, attempt, ending, started_at)
-        else:
-            pin(None if probe_cpu is None else (probe_cpu,))
-            ending, measured = _watch(worker, trial, stop, surroundings, hardware)
-            measured.cpu_times = before, machine.cpu_times(cpus)
-            measured.out_of_memory = kills is not None and kills != machine.oom_kills()
-            measured.cores = trial.cores if cpus is None else len(cpus)
-            measured.idle = idle
-            measured.affinity = {
-                "worker": None if cpus is None else list(cpus),
-                "probe": None if probe_cpu is None else [probe_cpu],
-            }
-            outcome = make_outcome(trial.trial, attempt, ending, started_at, measured, trial_dir)
-    write_json(trial_dir / schema.OUTCOME_FILE, outcome.to_json())
-    return outcome
+    started_at = now_iso()
+    worker = Worker("train", trial_dir, runtime, trial_dir / schema.LOG_FILE, cpus, time.monotonic_ns())
+    pin(None if probe_cpu is None else (probe_cpu,))
+    ending, measured = _watch(worker, trial_dir, trial, stop, surroundings, hardware)
+    measured.cpu_times = before, machine.cpu_times(cpus)
+    measured.out_of_memory = kills is not None and kills != machine.oom_kills()
+    measured.cores = trial.cores if cpus is None else len(cpus)
+    measured.idle = idle
+    measured.affinity = {
+        "worker": None if cpus is None else list(cpus),
+        "probe": None if probe_cpu is None else [probe_cpu],
+    }
+    return make_outcome(trial.trial, attempt, ending, started_at, measured, trial_dir)
 
 
 def _surroundings(conditions: Conditions, cpus: tuple[int, ...] | None) -> Surroundings:
@@ -129,63 +142,18 @@ def idle_machine(conditions: Conditions, host: str, memory_percent: float) -> Id
     return Idle(None if reason else conditions.idle_cpu_percent, reason, memory_percent)
 
 
-def runtime_of(trial: TrialFile) -> Runtime:
-    return Runtime(Path(trial.interpreter or ""), trial.isolated, trial.variables)
-
-
-class Worker:
-    """The measured process, leader of its own session and process group."""
-
-    def __init__(
-        self, trial_dir: Path, trial: TrialFile, cpus: tuple[int, ...] | None, spawn_ns: int
-    ) -> None:
-        self.trial_dir = trial_dir
-        self.spawn_ns = spawn_ns
-        self.status: int | None = None
-        self.usage: resource.struct_rusage | None = None
-        self.end_ns = spawn_ns
-        with (trial_dir / schema.LOG_FILE).open("wb") as log:
-            self._process = start_rig(
-                "train",
-                trial_dir,
-                runtime_of(trial),
-                cpus=cpus,
-                stdout=log,
-                spawn_ns=spawn_ns,
-                options=FAULT_HANDLER,
-            )
-        self.pid = self._process.pid
-
-    def ended(self) -> bool:
-        if self.status is None:
-            pid, status, usage = os.wait4(self.pid, os.WNOHANG)
-            if pid:
-                self._reaped(status, usage)
-        return self.status is not None
-
-    def _reaped(self, status: int, usage: resource.struct_rusage) -> None:
-        self.end_ns = time.monotonic_ns()
-        self.status, self.usage = status, usage
-        self._process.returncode = os.waitstatus_to_exitcode(status)
-
-    @property
-    def exit_code(self) -> int:
-        """As the subprocess module has it: negative is the signal that ended it."""
-        return int(self._process.returncode or 0)
-
-    def stop(self, first_signal: int, watch: EndWatch, grace_s: float = _GRACE_S) -> None:
-        """Send the signal, wait for a short time, then kill the whole group."""
-        signal_group(self.pid, first_signal)
-        deadline = time.monotonic() + grace_s
-        while not self.ended() and time.monotonic() < deadline:
-            watch.wait(deadline - time.monotonic())
-        signal_group(self.pid, signal.SIGKILL)
-        while not self.ended():
-            watch.wait(1.0)
+def runtime_of(trial: TrialFile, place: Path | None) -> Runtime:
+    """`place`: of its caches."""
+    return Runtime(Path(trial.interpreter or ""), trial.isolated, trial.variables, place)
 
 
 def _watch(
-    worker: Worker, trial: TrialFile, stop: StopFlag, surroundings: Surroundings, hardware: Hardware
+    worker: Worker,
+    trial_dir: Path,
+    trial: TrialFile,
+    stop: StopFlag,
+    surroundings: Surroundings,
+    hardware: Hardware,
 ) -> tuple[Ending, Measured]:
     """Sample until the worker ends or must be ended. Whatever happens here, no process is left behind."""
     watch = EndWatch()
@@ -194,9 +162,9 @@ def _watch(
     probe: Probe | None = None
     cpu_before = time.process_time()
     try:
-        output = (worker.trial_dir / schema.SAMPLES_FILE).open("w", encoding="ascii", newline="")
+        output = (trial_dir / schema.SAMPLES_FILE).open("w", encoding="ascii", newline="")
         probe = Probe(worker.pid, trial.sample_hz, output, worker.spawn_ns, hardware=hardware)
-        ending = _sample_until_end(worker, probe, watch, stop, trial.hang_timeout_s)
+        ending = _sample_until_end(worker, trial_dir, probe, watch, stop, trial.hang_timeout_s)
     finally:
         strays = probe.pids() if probe else []
         if not worker.ended():
@@ -221,11 +189,16 @@ def _watch(
 
 
 def _sample_until_end(
-    worker: Worker, probe: Probe, watch: EndWatch, stop: StopFlag, hang_timeout_s: float
+    worker: Worker,
+    trial_dir: Path,
+    probe: Probe,
+    watch: EndWatch,
+    stop: StopFlag,
+    hang_timeout_s: float,
 ) -> Ending:
     parent = os.getppid()
-    silence = Silence(worker.trial_dir / schema.PROGRESS_FILE, hang_timeout_s)
-    log = worker.trial_dir / schema.LOG_FILE
+    silence = Silence(trial_dir / schema.PROGRESS_FILE, hang_timeout_s)
+    log = trial_dir / schema.LOG_FILE
     next_sample = next_check = time.monotonic_ns()
     may_have_ended = True
     while True:
@@ -249,24 +222,3 @@ def _sample_until_end(
                 worker.stop(signal.SIGTERM, watch)
                 return Ending("killed", f"{schema.LOG_FILE} grew beyond 64 MiB", worker.exit_code)
         may_have_ended = watch.wait(min((next_sample - time.monotonic_ns()) / 1e9, _LONGEST_WAIT_S))
-
-
-class Silence:
-    """Notices that a file has not been touched for too long."""
-
-    def __init__(self, path: Path, limit_s: float) -> None:
-        self._path = path
-        self._limit_ns = limit_s * 1e9
-        self._seen: tuple[int, int] | None = None
-        self._changed_ns = time.monotonic_ns()
-
-    def too_long(self, now_ns: int) -> bool:
-        try:
-            status = self._path.stat()
-        except FileNotFoundError:
-            seen = None
-        else:
-            seen = status.st_size, status.st_mtime_ns
-        if seen != self._seen:
-            self._seen, self._changed_ns = seen, now_ns
-        return now_ns - self._changed_ns > self._limit_ns
