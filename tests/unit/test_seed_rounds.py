@@ -248,10 +248,10 @@ def test_equal_within_the_margin_is_said(tmp_path: Path) -> None:
     fake.go()
     results = certified(fake)
     (group,) = compare(results)
-    assert "is equal to it within 2 %" in verdict(group)
+    assert "`numpy:eager` are equal within 2 %" in verdict(group)
     (advice,) = Analysis(results).advice()
     (pick,) = advice.picks
-    assert "They are equal within 2 %: take either." in confidence_words(pick, tmp_path)
+    assert "`numpy:eager` are equal within 2 %. Take either." in confidence_words(pick)
 
 
 def test_the_answer_uses_what_holds_at_any_time(tmp_path: Path) -> None:

@@ -124,7 +124,8 @@ def test_each_metric_has_its_own_objections(tmp_path: Path) -> None:
     twin = replace(NUMPY, name="jax:jit")
     analysis = Analysis.load(written(tmp_path / "r", NUMPY, twin))
     (group,) = analysis.comparisons
-    assert analysis.trust(group, THRESHOLD) == group.trust
+    assert analysis.trust(group, group.primary) == analysis.trust(group) == group.trust
+    assert analysis.trust(group, THRESHOLD) != group.trust
     assert analysis.trust(group, MEMORY).about("chance") is not None
     energy = analysis.trust(group, column("energy_joules"))
     assert energy.barred

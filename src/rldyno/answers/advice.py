@@ -11,7 +11,7 @@ import numpy as np
 
 from rldyno.answers.break_even import RunCosts, RunLengths, run_costs, run_lengths
 from rldyno.answers.comparison import SEED, with_metric
-from rldyno.answers.groups import THRESHOLD, THROUGHPUT, Group, Row, axis_words, run_values, setting_label
+from rldyno.answers.groups import THROUGHPUT, Group, Row, axis_words, run_values, setting_label
 from rldyno.answers.trust import CHANCE, CLEAR, Trust, compared
 from rldyno.columns import Column
 from rldyno.errors import Problem
@@ -21,6 +21,7 @@ from rldyno.stats.bootstrap import Estimate, Floats
 from rldyno.stats.tasks import probability_of_improvement
 
 HIGH, MODERATE, LOW = "high", "moderate", "low"
+TIME = "time"
 
 
 @dataclass(frozen=True)
@@ -121,22 +122,17 @@ def advise_task(
     costs_of: Callable[[Group], list[RunCosts]] | None = None,
 ) -> Advice:
     rng = np.random.default_rng(SEED)
-    name = goal or ("time" if groups[0].primary is THRESHOLD else "throughput")
-    metric = goal_metric(name)
-    groups = [
-        group if metric.name in group.trusts else with_metric(results, group, metric, rng) for group in groups
-    ]
-    found = [judge(group, metric, rng) for group in groups]
+    found = [judge(results, group, goal, rng) for group in groups]
     picks = tuple(item for item in found if isinstance(item, Pick))
     lengths = []
-    for pick in picks if metric in (THRESHOLD, THROUGHPUT) else ():
+    for pick in (pick for pick in picks if pick.metric in (pick.group.primary, THROUGHPUT)):
         by_length = run_lengths((costs_of or group_run_costs)(pick.group))
         if by_length is not None:
             lengths.append((pick, by_length))
     return Advice(
         task=task,
-        goal=name,
-        metric=metric,
+        goal=goal or ("throughput" if groups[0].stop_return is None else TIME),
+        metric=metric_of(groups[0], goal),
         picks=picks,
         refusals=tuple(item for item in found if isinstance(item, Refusal)),
         lengths=tuple(lengths),
@@ -155,7 +151,17 @@ def goal_metric(goal: str) -> Column:
     return known[goal]
 
 
-def judge(group: Group, metric: Column, rng: np.random.Generator) -> Pick | Refusal:
+def metric_of(group: Group, goal: str | None) -> Column:
+    """Time means that by which the group is ranked, where it has a threshold."""
+    if goal is None or (goal == TIME and group.stop_return is not None):
+        return group.primary
+    return goal_metric(goal)
+
+
+def judge(results: Results, group: Group, goal: str | None, rng: np.random.Generator) -> Pick | Refusal:
+    metric = metric_of(group, goal)
+    if metric.name not in group.trusts:
+        group = with_metric(results, group, metric, rng)
     trust = group.trusts[metric.name]
     if trust.barred:
         return Refusal(group, trust)

@@ -35,10 +35,7 @@ class RunCosts:
 
     def seconds(self, steps: float) -> float:
         """Of a run of so many steps, start-up included."""
-        startup, filling, filling_steps, per_step, _ = self.costs.tolist()
-        if steps < filling_steps:
-            return float(startup + filling * steps / filling_steps)
-        return float(startup + filling + (steps - filling_steps) * per_step)
+        return float(seconds(self.costs, steps))
 
 
 @dataclass(frozen=True)
@@ -110,7 +107,13 @@ def run_costs(runs: Mapping[str, Runs], rng: np.random.Generator | None) -> list
 
 
 def cost_rows(done: Runs) -> Floats:
-    """One row per run that made an update; one that only filled its memory says nothing of learning.
+    """One row per run that made an update; one that only filled its memory says nothing of learning."""
+    rows = costs_by_run(done)
+    return np.asarray(rows[~np.isnan(rows).all(axis=-1)])
+
+
+def costs_by_run(done: Runs) -> Floats:
+    """One row per run, of NaN where its costs are not known.
 
     Records without the start of learning count as if it began with the first step.
     """
@@ -122,7 +125,19 @@ def cost_rows(done: Runs) -> Floats:
             [done["startup_s"], filling, filling_steps, learning / learning_steps, learning / updates], -1
         )
     known = ~np.isnan(done["startup_s"]) & (learning > 0) & (learning_steps > 0) & (updates != 0)
-    return np.asarray(rows[known])
+    rows[~known] = math.nan
+    return np.asarray(rows)
+
+
+def seconds(costs: Floats, steps: float) -> Floats:
+    """Of runs of so many steps, start-up included, from `[..., cost]`."""
+    startup, filling, filling_steps, per_step = (
+        costs[..., column] for column in (STARTUP, FILLING, FILLING_STEPS, PER_STEP)
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        while_filling = filling * steps / filling_steps
+    learning = filling + (steps - filling_steps) * per_step
+    return np.asarray(startup + np.where(steps < filling_steps, while_filling, learning))
 
 
 def costs_of(contestant: str, rows: Floats, rng: np.random.Generator | None) -> RunCosts:

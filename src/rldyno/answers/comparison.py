@@ -22,6 +22,7 @@ from rldyno.answers.groups import (
 )
 from rldyno.answers.learning import group_parity
 from rldyno.answers.pairs import EQUAL, Scale, chances, compare_pairs, seeded, seeds_missing
+from rldyno.answers.ranking import EXPECTED, with_expected
 from rldyno.answers.runs import Runs, by_contestant
 from rldyno.answers.trust import trust_of
 from rldyno.columns import Column
@@ -97,7 +98,10 @@ def compare_group(
         trials=trials,
         runs=runs,
     )
-    for metric in group.metrics:
+    runs, shared = with_expected(runs, {row.contestant: runs[row.contestant] for row in group.ranked})
+    if shared is not None:
+        group = with_metric(results, replace(group, runs=runs, shared_steps=shared), EXPECTED, rng)
+    for metric in (metric for metric in group.metrics if metric.name not in group.trusts):
         known = {name: found.get(metric.name) for name, found in samples.items()}
         group = compared_by(results, group, known, metric)
     return in_order(group)

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from rldyno.answers.learning import LearningParity
+from rldyno.answers.ranking import EXPECTED
 from rldyno.answers.runs import Runs
 from rldyno.answers.trust import Trust
 from rldyno.columns import Column
@@ -118,6 +119,8 @@ class Group:
     trials: pl.DataFrame
     runs: Mapping[str, Runs]
     """Contestant → its finished runs."""
+    shared_steps: float | None = None
+    """Steps to the threshold of all ranked contestants together; None where their own times are compared."""
     trusts: Mapping[str, Trust] = field(default_factory=dict)
     """Metric → what may be said of the contestants by it."""
 
@@ -135,11 +138,12 @@ class Group:
 
     @property
     def primary(self) -> Column:
-        return primary_metric(self.stop_return)
+        return primary_metric(self.stop_return) if self.shared_steps is None else EXPECTED
 
     @property
     def metrics(self) -> tuple[Column, ...]:
-        return MAIN_METRICS if self.stop_return is not None else MAIN_METRICS[1:]
+        main = MAIN_METRICS if self.stop_return is not None else MAIN_METRICS[1:]
+        return main if self.shared_steps is None else (EXPECTED, *main)
 
     @property
     def ranked(self) -> tuple[Row, ...]:
@@ -151,7 +155,11 @@ class Group:
         return self.trusts[self.primary.name]
 
     def outdoing(self, metric: Column) -> list[Row]:
-        """Contestants that are shown without a rank and have a better value than everyone ranked."""
+        """Contestants that are shown without a rank and have a better value than everyone ranked.
+
+        They have no expected time: there the measured one counts.
+        """
+        metric = THRESHOLD if metric is EXPECTED else metric
         ranked = min((badness(row, metric) for row in self.ranked), default=math.inf)
         outside = (row for row in self.rows if row.unranked is not None)
         return [row for row in outside if badness(row, metric) < ranked]
@@ -165,7 +173,7 @@ def badness(row: Row, metric: Column) -> float:
 
 
 def primary_metric(stop_return: object) -> Column:
-    """What a group is ranked by: the time to its threshold if it has one."""
+    """What a group is ranked by where steps are not shared: the time to its threshold if it has one."""
     return THROUGHPUT if stop_return is None else THRESHOLD
 
 

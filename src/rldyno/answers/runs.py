@@ -43,6 +43,11 @@ class Runs:
             tuple(self.trials[index] for index in np.flatnonzero(kept)), self.columns, self.values[kept]
         )
 
+    def with_column(self, name: str, values: Floats) -> Runs:
+        """With one more column, one value per trial."""
+        columns = {**self.columns, name: self.values.shape[1]}
+        return Runs(self.trials, columns, np.column_stack([self.values, values]))
+
     def known(self, column: str) -> Floats:
         values = self[column]
         return np.asarray(values[~np.isnan(values)])

@@ -21,13 +21,14 @@ from rldyno.text.numbers import bounds, factor, number
 # More groups than this are left to the report.
 GROUPS_SHOWN = 12
 WIDTH = 100
+TABLE_WIDTH = 112
 SHORT = {STALE: "proof out of date", ABSENT: "not proven", FAILED: "proof failed"}
 
 
 def print_answer(analysis: Analysis, console: Console) -> None:
     groups = analysis.comparisons
     for group in groups[:GROUPS_SHOWN]:
-        console.print(group_table(group, roomy=console.width >= WIDTH), width=min(WIDTH, console.width))
+        print_table(group, console)
     console.print(LEGEND, width=min(WIDTH, console.width))
     console.print()
     if len(groups) > 1:
@@ -38,6 +39,14 @@ def print_answer(analysis: Analysis, console: Console) -> None:
         print_line(console, f"{len(groups) - GROUPS_SHOWN} more comparisons are in the report.")
     for line in [*remarks(analysis.results, groups), *what_to_do(groups)]:
         print_line(console, line)
+
+
+def print_table(group: Group, console: Console) -> None:
+    width = min(TABLE_WIDTH, console.width)
+    table = group_table(group, roomy=True)
+    # Rich leaves the space between columns out of the minimum.
+    fits = console.measure(table).minimum + len(table.columns) <= width
+    console.print(table if fits else group_table(group, roomy=False), width=width)
 
 
 LEGEND = Text(

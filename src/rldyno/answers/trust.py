@@ -178,7 +178,10 @@ def parity(results: Results, group: Group, metric: Column) -> Objection | None:
     known = [row.parity.more_seeds for row in open_still if row.parity is not None]
     more = [missing for missing in known if missing is not None]
     needed = f" (about {max(more)} more are needed, 80 % chance)" if more and len(more) == len(known) else ""
-    words = f"Too few seeds to tell whether {names(open_still)} {verb} like `{reference}`{needed}."
+    assumed = (
+        "" if group.shared_steps is None else " Equal steps are assumed: the computations are proven equal."
+    )
+    words = f"Too few seeds to tell whether {names(open_still)} {verb} like `{reference}`{needed}.{assumed}"
     return Objection(PARITY, False, words)
 
 
@@ -191,7 +194,8 @@ def chance(results: Results, group: Group, metric: Column) -> Objection | None:
     if figure.clearly_worse:
         return None
     if figure.equal_within is not None:
-        return Objection(CHANCE, False, f"{both} are equal within {100 * figure.equal_within:g} %.")
+        words = f"{both} are equal within {100 * figure.equal_within:g} %."
+        return Objection(CHANCE, False, words, "Take either.")
     start = f"The difference between {both} may be chance"
     if figure.more_seeds is None:
         return Objection(CHANCE, False, f"{start}, and no reasonable number of seeds would decide it.")

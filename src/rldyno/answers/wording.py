@@ -10,7 +10,7 @@ import numpy as np
 
 from rldyno.answers.advice import Pick
 from rldyno.answers.break_even import RunLengths
-from rldyno.answers.groups import Group, Row
+from rldyno.answers.groups import THRESHOLD, Group, Row
 from rldyno.answers.trust import (
     ALONE,
     CERTIFICATE,
@@ -28,7 +28,7 @@ from rldyno.answers.trust import (
     names,
 )
 from rldyno.columns import Column
-from rldyno.text.numbers import factor, interval, number
+from rldyno.text.numbers import count, factor, interval, number
 
 
 def headline(groups: Sequence[Group]) -> str:
@@ -114,17 +114,28 @@ def verdict(group: Group) -> str:
     rows = compared(group, metric)
     if trust.barred:
         measured = ", ".join(value_words(row, metric) for row in rows)
-        return f"No winner on {task}. {trust.words}" + (f" Measured: {measured}." if measured else "")
+        return f"No winner on {task}. {trust.words}" + (f" {metric.heading}: {measured}." if measured else "")
     if trust.about(CHANCE) is not None:
-        first = f"No clear winner on {task}: {value_words(rows[0], metric)}, {value_words(rows[1], metric)}."
+        equal = rows[1].figures[metric.name].equal_within is not None
+        none = "No single winner" if equal else "No clear winner"
+        first = f"{none} on {task}: {value_words(rows[0], metric)}, {value_words(rows[1], metric)}."
     else:
         did = f"learned {task}" if metric.unit == "s" else f"ran {task}"
         among = " of those that can be ranked" if group.outdoing(metric) else ""
-        lead = f"{amount(rows[0], metric)}; {distance(rows, metric)}"
+        lead = f"{amount(rows[0], metric)}{steps_words(group)}; {distance(rows, metric)}"
         first = f"`{rows[0].contestant}` {did} fastest{among}: {lead}."
-    missed = rows[0].figures[metric.name].note
+    missed = rows[0].figures[THRESHOLD.name].note if THRESHOLD.name in rows[0].figures else None
     doubts = [first, f"The threshold was {missed} of its runs." if missed else "", trust.words]
     return " ".join(filter(None, doubts))
+
+
+def steps_words(group: Group) -> str:
+    """For how many steps a time is expected."""
+    return (
+        ""
+        if group.shared_steps is None
+        else f" for {count(group.shared_steps)} steps, the median of all runs"
+    )
 
 
 def value_words(row: Row, metric: Column) -> str:
@@ -167,9 +178,10 @@ def unranked(group: Group) -> str | None:
     """Who is shown without a rank, and why; whoever has a better value comes first, with that value."""
     outside = [row for row in group.rows if row.unranked is not None and row.absent is None]
     better = group.outdoing(group.primary)
+    measured = group.primary if group.shared_steps is None else THRESHOLD
     rest = [row for row in outside if row not in better]
     said = [
-        f"{value_words(row, group.primary)} has the better value but does not count: {row.unranked}."
+        f"{value_words(row, measured)} has the better value but does not count: {row.unranked}."
         for row in better
     ]
     if rest:
@@ -185,6 +197,7 @@ def spaced(text: str | None) -> str:
 
 
 SUPERLATIVES = {
+    "expected_threshold_s": "learns fastest",
     "threshold_s": "learns fastest",
     "steps_per_s": "runs fastest",
     "peak_rss_bytes": "needs the least memory",

@@ -55,6 +55,20 @@ INTEGRALS = (
 )
 """Of whole runs, as liu2022 draws them. They need a trial's series and so have a table of their own."""
 
+COMPARED = (
+    Column(
+        "expected_threshold_s",
+        float,
+        "what the steps to the threshold, as many as all contestants of the comparison need, cost this run; "
+        "start-up included",
+        title="Expected time to threshold",
+        unit="s",
+        better="lower",
+        aliases=("expected",),
+    ),
+)
+"""Of runs within their comparison: they depend on the other contestants, so no table of trials has them."""
+
 _columns: dict[str, Column] = {
     column.name: column
     for group in (
@@ -72,15 +86,15 @@ _columns: dict[str, Column] = {
     )
     for column in group
 }
-_integrals = {column.name: column for column in INTEGRALS}
+_others = {column.name: column for column in (*INTEGRALS, *COMPARED)}
 
 COLUMNS: Mapping[str, Column] = MappingProxyType(_columns)
 """Name → column of the table of trials, in its order."""
 
 
 def column(name: str) -> Column:
-    """A column of the trials or of the integrals, by its own name; KeyError if there is none."""
-    return _columns[name] if name in _columns else _integrals[name]
+    """A column of trials, integrals or comparisons, by its own name; KeyError if there is none."""
+    return _columns[name] if name in _columns else _others[name]
 
 
 def by_any_name(columns: Iterable[Column]) -> dict[str, Column]:

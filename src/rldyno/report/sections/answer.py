@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rldyno.answers.groups import THRESHOLD, Group
+from rldyno.answers.groups import Group
 from rldyno.answers.wording import headline, sentence
 from rldyno.columns import Column
 from rldyno.report.charts import data, draw_intervals, plain_axis, ratio_axis, rows_axis
@@ -29,7 +29,7 @@ def charts(material: Material) -> list[Panel]:
     found = list(material.panels(lambda place: [answer_chart(place.group)]))
     rows = overview_rows(material.groups) if len(material.groups) > 1 else []
     if rows:
-        measured = "the time to the threshold" if material.groups[0].primary is THRESHOLD else "speed"
+        measured = "the time to the threshold" if material.groups[0].stop_return is not None else "speed"
         caption = (
             "Each tick is a comparison, each point the geometric mean of its ticks: how many times worse "
             f"than the best of the comparison, by {measured}."
