@@ -20,9 +20,10 @@ from event_files import read_events
 from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.launch.launcher import EndedTrial, PreparedTrial, RunningTrial
+from rldyno.records.attempts import TRIAL_LOCK
 from rldyno.records.csv_files import GrowingCsv, read_csv
 from rldyno.records.locks import locked
-from rldyno.records.trial_state import TRIAL_LOCK, read_trial
+from rldyno.records.trial_state import read_trial
 from rldyno.results import tensorboard
 from rldyno.results.event_file import FOLDER
 from rldyno.session import live_events

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rldyno.errors import Problem
-from rldyno.records import csv_files, directory, files, locks, status, trial_state
+from rldyno.records import attempts, csv_files, directory, files, locks, status, trial_state
 from rldyno_rig import schema
 
 COLUMNS = ("time_ns", "step", "return_mean")
@@ -162,7 +162,7 @@ def test_states_follow_the_files(tmp_path: Path) -> None:
     assert name() == status.PENDING
     (tmp_path / schema.LOG_FILE).write_text("hello")
     assert name() == status.INTERRUPTED
-    with locks.locked(tmp_path / trial_state.TRIAL_LOCK):
+    with locks.locked(tmp_path / attempts.TRIAL_LOCK):
         assert name() == status.RUNNING
     (tmp_path / schema.OUTCOME_FILE).write_text('{"status": "done"}')
     assert name() == status.DONE
@@ -175,11 +175,11 @@ def test_states_follow_the_files(tmp_path: Path) -> None:
 
 def test_earlier_attempts_are_put_aside_and_numbered(tmp_path: Path) -> None:
     (tmp_path / schema.TRIAL_FILE).write_text("{}")
-    assert trial_state.put_aside(tmp_path) == 1
+    assert attempts.put_aside(tmp_path) == 1
     for attempt in (1, 2):
         (tmp_path / schema.LOG_FILE).write_text(f"attempt {attempt}")
         (tmp_path / schema.OUTCOME_FILE).write_text("{}")
-        assert trial_state.put_aside(tmp_path) == attempt + 1
+        assert attempts.put_aside(tmp_path) == attempt + 1
         assert (tmp_path / "attempts" / str(attempt) / schema.LOG_FILE).read_text() == f"attempt {attempt}"
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["attempts", schema.TRIAL_FILE]
 

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.launch.launcher import PreparedTrial
-from rldyno.records.trial_state import next_attempt, trial_state
+from rldyno.records.attempts import next_attempt
+from rldyno.records.trial_state import trial_state
 from rldyno.session.reruns import NoiseLimit, read_attempts, run_until_quiet
 from rldyno_rig.contestant import Contestant
 from rldyno_rig.trial_file import Budget, TrialFile

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rldyno.errors import Problem
-from rldyno.records.files import read_json, write_json
+from rldyno.records.files import is_temporary, read_json, write_json
 from rldyno.records.locks import LockedError, locked
 from rldyno.records.manifest import Manifest
 from rldyno_rig import schema
@@ -96,6 +96,7 @@ def working_in(directory: ResultsDirectory) -> Iterator[None]:
     check_writable(directory.root)
     try:
         with locked(directory.lock):
+            remove_temporary_files(directory.root)
             yield
     except LockedError as error:
         raise Problem(
@@ -106,7 +107,9 @@ def working_in(directory: ResultsDirectory) -> Iterator[None]:
 
 def check_writable(root: Path) -> None:
     check_free(root)
-    foreign = sorted(entry.name for entry in root.iterdir() if entry.name not in _OURS)
+    foreign = sorted(
+        entry.name for entry in root.iterdir() if entry.name not in _OURS and not is_temporary(entry)
+    )
     if foreign and not (root / MANIFEST_FILE).exists():
         raise Problem(
             f"{root} is not empty and is not a results directory of rldyno (it contains {foreign[0]})",
@@ -114,9 +117,16 @@ def check_writable(root: Path) -> None:
         )
 
 
+def remove_temporary_files(root: Path) -> None:
+    """What a killed run left beside its own files. Those of a trial are removed before its next attempt."""
+    for entry in root.iterdir():
+        if is_temporary(entry):
+            entry.unlink()
+
+
 def check_free(root: Path) -> None:
     """Make the directory; a Problem when it cannot be written or its disk is full."""
-    test_file = root / f".write-test.{time.monotonic_ns()}"
+    test_file = root / f".write-test.{time.monotonic_ns()}.tmp"
     try:
         root.mkdir(parents=True, exist_ok=True)
         test_file.write_bytes(b"x" * 4096)

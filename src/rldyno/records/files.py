@@ -15,6 +15,7 @@ from typing import Any
 from rldyno.errors import Problem
 
 Json = dict[str, Any]
+_TEMPORARY = ".tmp"
 
 
 def now_iso() -> str:
@@ -27,7 +28,7 @@ def write_json(path: Path, value: Json) -> None:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
     try:
         with temporary.open("w", encoding="utf-8") as stream:
             stream.write(text)
@@ -39,6 +40,11 @@ def write_atomically(path: Path, text: str) -> None:
             temporary.unlink(missing_ok=True)
         raise
     _sync_directory(path.parent)
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether it is a file of `write_atomically` that a killed process left behind."""
+    return path.name.startswith(".") and path.name.endswith(_TEMPORARY)
 
 
 def _sync_directory(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The state of a trial, from its files and its lock alone, and its earlier attempts."""
+"""The state of a trial, from its files and its lock alone."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rldyno.errors import Problem
+from rldyno.records.attempts import TRIAL_LOCK, leftovers
 from rldyno.records.files import read_json
 from rldyno.records.locks import lock_holder
 from rldyno.records.outcome import Outcome
 from rldyno.records.status import DONE, ENDED, FAILED, INTERRUPTED, PENDING, RUNNING
 from rldyno_rig import schema
 from rldyno_rig.trial_file import TrialFile
-
-TRIAL_LOCK = "trial.lock"
-ATTEMPTS = "attempts"
 
 
 @dataclass(frozen=True)
@@ -70,36 +68,6 @@ def read_trial(trial_dir: Path) -> TrialFile:
 def read_outcome(directory: Path) -> Outcome:
     """outcome.json of a trial or of one of its attempts; a Problem when it is missing or damaged."""
     return Outcome.from_json(read_json(directory / schema.OUTCOME_FILE))
-
-
-def leftovers(trial_dir: Path) -> list[Path]:
-    """What an attempt has written, the outcome first."""
-    keep = {schema.TRIAL_FILE, TRIAL_LOCK, ATTEMPTS}
-    if not trial_dir.is_dir():
-        return []
-    files = [entry for entry in trial_dir.iterdir() if entry.name not in keep]
-    return sorted(files, key=lambda entry: (entry.name != schema.OUTCOME_FILE, entry.name))
-
-
-def next_attempt(trial_dir: Path) -> int:
-    """Number of the attempt about to start, from 1."""
-    attempts = trial_dir / ATTEMPTS
-    if not attempts.is_dir():
-        return 1
-    return 1 + max((int(entry.name) for entry in attempts.iterdir() if entry.name.isdigit()), default=0)
-
-
-def put_aside(trial_dir: Path) -> int:
-    """Move what an earlier attempt left into attempts/<n>/; return the number of the one about to start."""
-    attempt = next_attempt(trial_dir)
-    files = leftovers(trial_dir)
-    if not files:
-        return attempt
-    folder = trial_dir / ATTEMPTS / str(attempt)
-    folder.mkdir(parents=True)
-    for file in files:
-        file.replace(folder / file.name)
-    return attempt + 1
 
 
 def log_tail(path: Path, lines: int = 20) -> str:

@@ -16,11 +16,11 @@ from typing import NamedTuple
 from rldyno.errors import Problem
 from rldyno.libraries import MissingLibrary
 from rldyno.probe.metrics import sample_columns
+from rldyno.records.attempts import TRIAL_LOCK, next_attempt
 from rldyno.records.csv_files import GrowingCsv, read_csv
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.files import Json, read_json
 from rldyno.records.locks import LockedError, lock_holder, locked
-from rldyno.records.trial_state import TRIAL_LOCK, next_attempt
 from rldyno.results.event_file import FOLDER, GrowingEventFile, event_path, is_whole, write_whole
 from rldyno.results.event_points import Curves, Point
 from rldyno_rig import schema

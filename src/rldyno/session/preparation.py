@@ -11,9 +11,10 @@ from rich.markup import escape
 
 from rldyno.errors import Problem
 from rldyno.launch.launcher import PreparedTrial
+from rldyno.records.attempts import put_aside
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.files import now_iso, write_json
-from rldyno.records.trial_state import TrialState, put_aside, trial_state
+from rldyno.records.trial_state import TrialState, trial_state
 from rldyno.study.plan import Plan, Trial
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter, ensure

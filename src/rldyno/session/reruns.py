@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from rldyno.errors import Problem
 from rldyno.launch.launcher import PreparedTrial
 from rldyno.machine.noise import rescored
+from rldyno.records.attempts import ATTEMPTS, put_aside, restore
 from rldyno.records.calibrations import best_calibrations
-from rldyno.records.trial_state import ATTEMPTS, put_aside, read_outcome, read_trial, trial_state
+from rldyno.records.trial_state import read_outcome, read_trial, trial_state
 from rldyno_rig.schema import OUTCOME_FILE
 
 if TYPE_CHECKING:
@@ -77,18 +78,6 @@ def settle(trial_dir: Path) -> None:
         return
     if found.current is None or found.aside[quietest] < found.current:
         restore(trial_dir, quietest)
-
-
-def restore(trial_dir: Path, attempt: int) -> None:
-    """Make an attempt that was put aside the one that counts; the current one is put aside.
-
-    The outcome is moved last: an interruption leaves a trial that has not ended, never a wrong one.
-    """
-    put_aside(trial_dir)
-    folder = trial_dir / ATTEMPTS / str(attempt)
-    for file in sorted(folder.iterdir(), key=lambda entry: entry.name == OUTCOME_FILE):
-        file.replace(trial_dir / file.name)
-    folder.rmdir()
 
 
 def read_attempts(trial_dir: Path) -> Attempts:

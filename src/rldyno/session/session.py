@@ -19,6 +19,7 @@ from rldyno.probe.probe import idle_cpu_percent
 from rldyno.processes import caches
 from rldyno.processes.control import pin, stop_signals
 from rldyno.proofs import prove
+from rldyno.records.attempts import finish_moves
 from rldyno.records.directory import ResultsDirectory, working_in
 from rldyno.records.files import write_atomically
 from rldyno.records.manifest import Manifest
@@ -103,6 +104,7 @@ class Session:
     def run(self) -> bool:
         """True when every trial of the study is done."""
         with working_in(self.directory):
+            finish_moves(self.directory.trials)
             earlier = self.read_earlier_manifest()
             self.check_devices(seed_rounds.current_plan(self.plan, earlier))
             self.find_toolchains()

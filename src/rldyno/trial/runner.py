@@ -24,10 +24,11 @@ from rldyno.processes.caches import WARM
 from rldyno.processes.children import EndWatch, kill_all
 from rldyno.processes.control import CANNOT_WRITE, StopFlag, pin, stop_signals
 from rldyno.processes.rig import Runtime
+from rldyno.records.attempts import TRIAL_LOCK, put_aside
 from rldyno.records.files import now_iso, write_json
 from rldyno.records.locks import LockedError, locked
 from rldyno.records.outcome import Outcome
-from rldyno.records.trial_state import TRIAL_LOCK, put_aside, read_outcome, read_trial
+from rldyno.records.trial_state import read_outcome, read_trial
 from rldyno.trial import caches
 from rldyno.trial.outcome import Ending, Measured, make_outcome
 from rldyno.trial.worker import NO_SPACE, AbsentError, Silence, StoppedError, Worker
