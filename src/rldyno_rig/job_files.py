@@ -13,6 +13,7 @@ PROOF_FILE = "job.json"
 TIMING_FILE = "time.json"
 LIMITS_FILE = "limits.json"
 USABILITY_FILE = "usability.json"
+ENVIRONMENTS_FILE = "environments.json"
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,39 @@ class EnvironmentCase:
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> EnvironmentCase:
         return EnvironmentCase(**_known(EnvironmentCase, values))
+
+    def to_json(self) -> Dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class EnvironmentsJob:
+    """What `environments` tries to make."""
+
+    names: Tuple[str, ...]
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> EnvironmentsJob:
+        return EnvironmentsJob(**_known(EnvironmentsJob, values))
+
+    def to_json(self) -> Dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class EnvironmentFacts:
+    """What `environments` found of one."""
+
+    name: str
+    error: Optional[str] = None
+    """Why it cannot be made; None when it can."""
+    observation_shape: Tuple[int, ...] = ()
+    observation_dtype: str = ""
+    actions: int = 0
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> EnvironmentFacts:
+        return EnvironmentFacts(**_known(EnvironmentFacts, values))
 
     def to_json(self) -> Dict[str, Any]:
         return asdict(self)

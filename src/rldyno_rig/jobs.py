@@ -7,7 +7,7 @@ from typing import List
 
 
 def run(arguments: List[str], started_ns: int) -> int:
-    """`train`, `fill`, `prove`, `time`, `limits` or `usability`, with its directory; the exit code."""
+    """`JOB DIR` with one of the jobs below; the exit code of the process."""
     job, directory = arguments[0], Path(arguments[1])
     if job == "train":
         from rldyno_rig.training import train
@@ -17,6 +17,10 @@ def run(arguments: List[str], started_ns: int) -> int:
         from rldyno_rig.training import fill
 
         return fill(directory, started_ns)
+    if job == "environments":
+        from rldyno_rig.envs.job import try_all
+
+        return try_all(directory)
     if job == "prove":
         from rldyno_rig.proof.job import prove
 

@@ -45,7 +45,7 @@ def test_the_values_are_those_a_study_gets(environment: str) -> None:
     assert values == json.loads(json.dumps(to_json(ppo.defaults(environment))))
     assert shown["tuned"] == (environment in ppo.tuned) == (environment == "CartPole-v1")
     generic = {entry["name"]: entry["generic"] for entry in shown["hyper_parameters"]}
-    assert generic == json.loads(json.dumps(to_json(ppo.hyper())))
+    assert generic == json.loads(json.dumps(to_json(ppo.hyper(**ppo.generic))))
 
 
 def test_a_person_sees_whether_values_are_tuned() -> None:

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from rldyno.cli import app
 from rldyno.commands.plan import SHOWN_TRIALS, shown_trials, spell_seconds
+from rldyno.errors import Problem
 from rldyno.records.directory import ResultsDirectory
 from rldyno.session.estimate import Rates
 from rldyno.study.file import load_study
@@ -197,6 +198,51 @@ def test_the_command_shows_order_budget_and_totals(invoke) -> None:
     assert len(re.findall(r"(?:numpy|torch):eager .* unknown$", everything, re.MULTILINE)) == 2 * CELLS
 
 
+SMALL = """
+contestants = "numpy:eager"
+algorithms = ["dqn", "ppo"]
+environments = {environments}
+cores = {cores}
+seeds = 1
+budget.steps = 10
+[hyper.dqn]
+batch_size = 32
+"""
+
+
+def test_values_that_stay_from_a_tuned_set_are_listed(invoke) -> None:
+    text = SMALL.format(environments='["CartPole-v1", "MountainCar-v0"]', cores=1)
+    shown = invoke(text).stdout
+    (line,) = [line for line in shown.splitlines() if "from the tuned set of dqn on CartPole-v1" in line]
+    assert "epsilon_steps 5,000" in line
+    assert "batch_size" not in line
+    assert "from the tuned set of ppo" not in shown
+    kept = {
+        (entry["algorithm"], entry["environment"]): entry["hyper"]
+        for entry in json.loads(invoke(text, "--json").stdout)["from_tuned_sets"]
+    }
+    assert kept.keys() == {("dqn", "CartPole-v1"), ("dqn", "MountainCar-v0")}
+    assert kept["dqn", "CartPole-v1"]["epsilon_steps"] == 5000
+
+
+def test_tasks_without_tuned_values_are_named(invoke) -> None:
+    text = SMALL.format(environments='["CartPole-v1", "Acrobot-v1"]', cores=1)
+    shown = invoke(text).stdout
+    assert "PPO is not tuned for Acrobot-v1" in shown
+    assert "not tuned for CartPole-v1" not in shown
+    assert json.loads(invoke(text, "--json").stdout)["untuned"] == [
+        {"algorithm": "dqn", "environment": "Acrobot-v1"},
+        {"algorithm": "ppo", "environment": "Acrobot-v1"},
+    ]
+
+
+def test_more_cores_than_this_machine_has_are_refused(invoke) -> None:
+    refused = invoke(SMALL.format(environments='"CartPole-v1"', cores="[1, 4096]"))
+    assert isinstance(refused.exception, Problem)
+    assert "4096 cores are requested" in refused.exception.message
+    assert "`cores` of a study" in str(refused.exception.fix)
+
+
 def test_the_command_as_json(invoke, plan_of) -> None:
     printed = json.loads(invoke(STUDY.format(seeds=3, order_seed=0), "--json").stdout)
     plan = plan_of()
@@ -222,9 +268,9 @@ def test_long_plans_are_cut_after_whole_blocks(invoke) -> None:
 contestants = "numpy:eager"
 algorithms = "dqn"
 environments = "CartPole-v1"
-cores = [1, 2, 3, 4, 5, 6, 7]
 seeds = 10
 budget.steps = 10
+hyper.batch_size = [1, 2, 3, 4, 5, 6, 7]
 """
     assert "… and 14 more trials" in invoke(text).stdout
 

@@ -7,7 +7,7 @@ import pytest
 
 from rldyno.records.machine_facts import GpuFacts, MachineFacts
 from rldyno.records.machine_limits import DeviceLimits, StudyLimits
-from rldyno.records.manifest import AdaptiveSeeds, Amendment, InterimCheck, Manifest, ToolchainFacts
+from rldyno.records.manifest import AdaptiveSeeds, Amendment, InterimCheck, Manifest, Task, ToolchainFacts
 from rldyno.records.outcome import Noise, Outcome
 from rldyno_rig.result_file import WorkerResult
 
@@ -42,6 +42,7 @@ MANIFEST = Manifest(
     idle_cpu_percent=1.5,
     toolchains={"torch": ToolchainFacts("3.12", "built", "cpu", {"torch": "2"})},
     left_out=("numpy:eager on cuda: it runs on cpu only",),
+    untuned=(Task("ppo", "Acrobot-v1"),),
     amended=(Amendment("later", ("seeds: 3 → 5",), "seeds = 3", 2),),
     adaptive=AdaptiveSeeds(2, 5, "winner", 0.02, (InterimCheck("now", 1, ({"label": "g"},)),), "max"),
     trials=("a", "b"),

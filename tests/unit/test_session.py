@@ -16,6 +16,7 @@ from rldyno.errors import Problem
 from rldyno.launch.launcher import EndedTrial, PreparedTrial, RunningTrial
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.files import write_json
+from rldyno.records.manifest import Task
 from rldyno.records.outcome import Noise, Outcome
 from rldyno.records.trial_state import read_trial, trial_state
 from rldyno.session.session import Options, Session
@@ -221,3 +222,21 @@ def test_a_record_from_before_the_manifest_kept_the_study(lab: Lab) -> None:
     for given in (lab.directory.root, lab.directory.study):
         with pytest.raises(Problem, match="not the study that ran"):
             lab.run(FakeLauncher(), study=given)
+
+
+@pytest.mark.slow
+def test_an_impossible_environment_is_refused_before_anything_is_written(lab: Lab) -> None:
+    lab.study.write_text(STUDY.replace("CartPole-v1", "NoSuch-v3"))
+    launcher = FakeLauncher()
+    with pytest.raises(Problem, match="NoSuch-v3 cannot run") as caught:
+        lab.run(launcher, verify=True)
+    assert "doesn't exist" in str(caught.value.detail)
+    assert launcher.started == []
+    assert not lab.directory.manifest.exists()
+
+
+def test_tasks_without_tuned_values_are_printed_and_kept(lab: Lab) -> None:
+    lab.study.write_text(STUDY.replace("CartPole-v1", "CartPole-v0"))
+    lab.run(FakeLauncher())
+    assert "DQN is not tuned for CartPole-v0" in lab.printed
+    assert lab.directory.read_manifest().untuned == (Task("dqn", "CartPole-v0"),)

@@ -279,14 +279,6 @@ def test_all_mistakes_are_reported_at_once_in_order(mistakes) -> None:
     assert "numpy:eager" in lines[0] or "numpy:eager" in lines[1]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["CartPole-v2", "MountainCarContinuous-v0", "Acrobot-v1", "ALE/Pong-v5", "my_package.envs:CartPol-v1"],
-)
-def test_other_environments_are_accepted(load, name) -> None:
-    assert load(environments=f"'{name}'").environments == (name,)
-
-
 def test_crossings_that_cannot_run_are_left_out_with_a_reason(load) -> None:
     study = load(
         contestants='["numpy:eager", "torch:cudagraph"]', devices='["cpu", "cuda"]', workers="[1, 2]"

@@ -34,11 +34,13 @@ def plan(
     """Show the trials of a study, their order and how long they take, without running anything."""
     from rich.console import Console
 
+    from rldyno.machine.cpus import available_cpus, place
     from rldyno.session.estimate import estimate, load_rates
     from rldyno.studies.given import given_study
     from rldyno.study.plan import make_plan
 
     planned = make_plan(given_study(study, seeds).study)
+    place(available_cpus(), max(cell.cores for cell in planned.cells))
     estimated = estimate(planned, load_rates())
     if as_json:
         print(json.dumps(plan_json(planned, estimated), indent=2))
@@ -47,11 +49,19 @@ def plan(
 
 
 def plan_json(plan: Plan, estimate: TimeEstimate) -> dict[str, Any]:
+    from rldyno.study.origins import inherited, untuned
+
     return {
         "title": plan.study.title,
         "study_sha256": plan.study.sha256,
         "cells": len(plan.cells),
         "left_out": list(plan.study.left_out),
+        "untuned": [task.to_json() for task in untuned(plan.study)],
+        "from_tuned_sets": [
+            {"algorithm": algorithm, "environment": environment, "hyper": kept}
+            for algorithm, environment in itertools.product(plan.study.algorithms, plan.study.environments)
+            if (kept := inherited(plan.study, algorithm, environment))
+        ],
         "adaptive": plan.study.adaptive.model_dump() if plan.study.adaptive else None,
         "opening_trials": len(plan.opening),
         "estimate": {
@@ -139,7 +149,13 @@ def _spell(value: Any) -> str:
     return json.dumps(value, separators=(",", ":")).replace('"', "")
 
 
+def _readable(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else _spell(value)
+
+
 def _heading(plan: Plan, constant: dict[str, str]) -> list[str]:
+    from rldyno.study.origins import inherited, untuned, untuned_words
+
     study = plan.study
     same = [f"{name} {value}" for name, value in constant.items() if value]
     lines = [study.title, study.question]
@@ -153,6 +169,10 @@ def _heading(plan: Plan, constant: dict[str, str]) -> list[str]:
         fixed = {name: values[0] for name, values in given.items() if len(values) == 1}
         if fixed:
             lines.append(f"{algorithm} on {environment}: {_assignments(fixed.items())}")
+        if kept := inherited(study, algorithm, environment):
+            values = ", ".join(f"{name} {_readable(value)}" for name, value in kept.items())
+            lines.append(f"{values} from the tuned set of {algorithm} on {environment}")
+    lines += [f"{untuned_words(t)} (rldyno hyper {t.algorithm} {t.environment})" for t in untuned(study)]
     return [*filter(None, lines), ""]
 
 
@@ -176,7 +196,8 @@ def opening_estimate(plan: Plan, estimate: TimeEstimate) -> TimeEstimate:
 def _totals(plan: Plan, estimate: TimeEstimate) -> list[str]:
     opening, seeds = len(plan.opening), len(plan.study.seeds)
     adaptive = plan.study.adaptive
-    counted = f"{opening} trials: {len(plan.cells)} cells × {adaptive.min if adaptive else seeds} seeds"
+    cells = f"{len(plan.cells)} cell{'s' if len(plan.cells) > 1 else ''}"
+    counted = f"{opening} trials: {cells} × {adaptive.min if adaptive else seeds} seeds"
     lines = ["", f"{counted}; {_spell_time(opening_estimate(plan, estimate), opening)}"]
     if adaptive:
         total = len(plan.trials)

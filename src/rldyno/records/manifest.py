@@ -47,6 +47,21 @@ class ToolchainFacts:
 
 
 @dataclass(frozen=True)
+class Task:
+    """An algorithm on an environment."""
+
+    algorithm: str
+    environment: str
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> Task:
+        return Task(values["algorithm"], values["environment"])
+
+    def to_json(self) -> Json:
+        return {"algorithm": self.algorithm, "environment": self.environment}
+
+
+@dataclass(frozen=True)
 class Amendment:
     """A change of the study after its run had begun, accepted with --amend or made with --seeds."""
 
@@ -160,6 +175,8 @@ class Manifest:
     toolchains: Mapping[str, ToolchainFacts] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     """Combinations of the study that cannot run, each with its reason."""
+    untuned: tuple[Task, ...] = ()
+    """Tasks that run with generic hyper-parameters: the algorithm was not tuned for the environment."""
     amended: tuple[Amendment, ...] = ()
     adaptive: AdaptiveSeeds | None = None
     """None for a study with fixed seeds."""
@@ -178,6 +195,7 @@ class Manifest:
             known[name] = tuple(values.get(name) or ())
         toolchains = values.get("toolchains") or {}
         known["toolchains"] = {name: ToolchainFacts.from_json(facts) for name, facts in toolchains.items()}
+        known["untuned"] = tuple(map(Task.from_json, values.get("untuned") or ()))
         known["amended"] = tuple(map(Amendment.from_json, values.get("amended") or ()))
         known["machine"] = MachineFacts.from_json(values.get("machine") or {})
         limits = values.get("limits")
@@ -195,6 +213,7 @@ class Manifest:
             "limits": self.limits.to_json() if self.limits else None,
             "toolchains": {name: facts.to_json() for name, facts in self.toolchains.items()},
             "left_out": list(self.left_out),
+            "untuned": [task.to_json() for task in self.untuned],
             "amended": [amendment.to_json() for amendment in self.amended],
             "adaptive": self.adaptive.to_json() if self.adaptive else None,
             "trials": list(self.trials),

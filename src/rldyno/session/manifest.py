@@ -40,6 +40,8 @@ def make_manifest(
     plan: Plan, given: GivenStudy, interpreters: Mapping[str, Interpreter], earlier: Manifest | None
 ) -> Manifest:
     """The manifest of this run. A run that continues keeps what `earlier` holds of its beginning."""
+    from rldyno.study.origins import untuned
+
     before = earlier or Manifest(started_at=now_iso())
     return Manifest(
         rldyno=rldyno.__version__,
@@ -59,6 +61,7 @@ def make_manifest(
         idle_cpu_percent=before.idle_cpu_percent,
         toolchains={**before.toolchains, **toolchain_facts(interpreters)},
         left_out=tuple(plan.study.left_out),
+        untuned=untuned(plan.study),
         amended=before.amended,
         adaptive=adaptive_seeds(plan.study, earlier),
         trials=tuple(trial.id for trial in plan.trials),

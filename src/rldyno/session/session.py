@@ -24,6 +24,7 @@ from rldyno.records.directory import ResultsDirectory, working_in
 from rldyno.records.files import write_atomically
 from rldyno.records.manifest import Manifest
 from rldyno.session import code_changes, seed_rounds
+from rldyno.session.environments import check_environments
 from rldyno.session.estimate import estimated_seconds
 from rldyno.session.following import Follower, KnownConditions
 from rldyno.session.manifest import (
@@ -39,6 +40,7 @@ from rldyno.session.progress import Eta, open_display
 from rldyno.session.reruns import NoiseLimit, run_until_quiet
 from rldyno.session.summary import summarise
 from rldyno.studies.given import given_study
+from rldyno.study.origins import untuned, untuned_words
 from rldyno.study.plan import Plan, make_plan
 from rldyno.toolchains.resolve import Interpreter
 
@@ -108,6 +110,7 @@ class Session:
             earlier = self.read_earlier_manifest()
             self.check_devices(seed_rounds.current_plan(self.plan, earlier))
             self.find_toolchains()
+            self.check_environments(seed_rounds.current_plan(self.plan, earlier))
             self.write_study_and_manifest(earlier)
             self.find_contestants_to_run()
             self.check_code()
@@ -146,6 +149,14 @@ class Session:
         self.interpreters, self.absent = find_interpreters(
             frameworks, self.options.overrides, self.options.pip_args, self.console
         )
+
+    def check_environments(self, plan: Plan) -> None:
+        """That those of trials to run can be made, and what is not tuned for them."""
+        left = trials_to_run(self.directory, plan, self.options.keep_failed)
+        cells = dict.fromkeys(trial.cell for trial in left)
+        check_environments(cells, self.interpreters, self.print_line)
+        for task in untuned(self.plan.study) if cells else ():
+            self.print_line(untuned_words(task))
 
     def write_study_and_manifest(self, earlier: Manifest | None) -> None:
         plan = seed_rounds.current_plan(self.plan, earlier)

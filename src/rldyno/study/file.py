@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import hashlib
 import json
 import math
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -23,6 +21,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from rldyno.study import hyper as study_hyper
+from rldyno.study.environments import check_environment
 from rldyno.study.placement import Placement, place
 from rldyno.study.seeds import Adaptive, adaptive_part, all_seeds, whole
 from rldyno.toml.lines import Location, key_name
@@ -31,7 +30,6 @@ from rldyno.toml.source import Source, read, spelled
 from rldyno.toml.suggestions import suggest
 from rldyno.toolchains.contestants import Catalogue, check_contestant
 from rldyno_rig.algorithms import ALGORITHMS
-from rldyno_rig.envs import BUILT_IN
 
 MAX_TRIALS = 100_000
 FIX = "correct the study; docs/studies.md explains every key"
@@ -51,24 +49,6 @@ def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
             raise PydanticCustomError("duplicate", "{value} is given twice", context)
         seen.add(value)
     return values
-
-
-def _environment(name: str) -> str:
-    if not re.fullmatch(r"([\w.]+:)?([\w:.-]+/)?[\w:.-]+", name):
-        raise ValueError(f"'{name}' is no environment id; write Name-v0, Namespace/Name-v0 or module:Name-v0")
-    stem = re.sub(r"-v\d+$", "", name)
-    built_in_stems = {known.rpartition("-v")[0].lower(): known for known in sorted(BUILT_IN)}
-    is_versioned_built_in = stem != name and any(known.startswith(f"{stem}-v") for known in BUILT_IN)
-    if name in BUILT_IN or is_versioned_built_in or ":" in name or "/" in name:
-        return name
-    close = difflib.get_close_matches(stem.lower(), built_in_stems, n=1, cutoff=0.85)
-    if close:
-        version = name[len(stem) :]
-        meant = built_in_stems[close[0]]
-        same_version = meant.rpartition("-v")[0] + version
-        meant = same_version if same_version in BUILT_IN else meant
-        raise ValueError(f"unknown environment '{name}', did you mean '{meant}'?")
-    return name
 
 
 def _contestant(name: str, info: ValidationInfo) -> str:
@@ -115,7 +95,7 @@ class StudyFile(_Frozen):
     question: str = ""
     contestants: Axis[Annotated[str, AfterValidator(_contestant)]]
     algorithms: Axis[Annotated[str, AfterValidator(_algorithm)]]
-    environments: Axis[Annotated[str, AfterValidator(_environment)]]
+    environments: Axis[Annotated[str, AfterValidator(check_environment)]]
     max_episode_steps: Axis[Count | None] = (None,)
     devices: Axis[Literal["cpu", "cuda"]] = ("cpu",)
     cores: Axis[Count] = (1,)

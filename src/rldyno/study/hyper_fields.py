@@ -38,7 +38,7 @@ def is_tuned(algorithm: str, environment: str | None) -> bool:
 def hyper_fields(algorithm: str, environment: str | None = None) -> list[HyperField]:
     """All of them, in the order of the dataclass. Without an environment, values are the generic ones."""
     chosen = ALGORITHMS[algorithm]
-    generic = hyper.to_json(chosen.hyper())
+    generic = hyper.to_json(chosen.hyper(**chosen.generic))
     values = hyper.to_json(chosen.defaults(environment)) if environment else generic
     described = _docstrings(chosen.hyper)
     return [HyperField(name, values[name], generic[name], *described.get(name, ("", ""))) for name in generic]

@@ -70,6 +70,17 @@ ALGORITHM = Algorithm(
     synthetic=synthetic,
     train=train,
     rows=lambda hyper: hyper.environments * hyper.rollout_steps,
+    generic={
+        "environments": 8,
+        "rollout_steps": 16,
+        "learning_rate": 7e-4,
+        "learning_rate_end": 7e-4,
+        "entropy_coefficient": 0.01,
+        "hidden": (64, 64),
+        "activation": "tanh",
+        "max_grad_norm": 0.5,
+        "normalise_advantage": False,
+    },
     tuned={
         "CartPole-v1": {
             "environments": 8,

@@ -67,13 +67,15 @@ class Algorithm:
     """Of observations that are images."""
     tuned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Environment → values tuned on numpy:eager to solve it (docs/learning.md has the evidence)."""
+    generic: Mapping[str, Any] = field(default_factory=dict)
+    """Values for every other environment: usual ones, where the defaults of the fields are not."""
     proof: Mapping[str, Any] = field(default_factory=dict)
     """Hyper-parameters of the forms that are proven, where the defaults prove too little or too slowly."""
     variants: Tuple[Variant, ...] = ()
 
     def defaults(self, environment: str) -> Any:
-        """The shipped hyper-parameters: tuned ones where the environment was, else the algorithm's own."""
-        return self.hyper(**self.tuned.get(environment, {}))
+        """The shipped hyper-parameters: tuned ones where the environment was, else the generic ones."""
+        return self.hyper(**self.tuned.get(environment, self.generic))
 
     def hyper_from_json(self, values: Mapping[str, Any]) -> Any:
         """JSON's lists become tuples again; an unknown field is an error."""

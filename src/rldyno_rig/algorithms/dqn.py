@@ -164,6 +164,13 @@ ALGORITHM = Algorithm(
     train=train,
     rows=lambda hyper: hyper.batch_size,
     target_passes=lambda hyper: 2 if hyper.double else 1,
+    generic={
+        "learning_rate": 5e-4,
+        "learning_rate_end": 5e-4,
+        "epsilon_steps": 20_000,
+        "epsilon_end": 0.05,
+        "double": True,
+    },
     tuned={
         "CartPole-v1": {
             "learning_rate": 1e-3,

@@ -98,6 +98,18 @@ ALGORITHM = Algorithm(
     synthetic=synthetic,
     train=train,
     rows=lambda hyper: hyper.environments * hyper.rollout_steps // hyper.minibatches,
+    generic={
+        "environments": 8,
+        "rollout_steps": 128,
+        "minibatches": 4,
+        "epochs": 10,
+        "learning_rate": 3e-4,
+        "learning_rate_end": 3e-4,
+        "entropy_coefficient": 0.01,
+        "hidden": (64, 64),
+        "activation": "tanh",
+        "max_grad_norm": 0.5,
+    },
     tuned={
         "CartPole-v1": {
             "environments": 8,

@@ -178,6 +178,8 @@ ALGORITHM = Algorithm(
     train=train,
     rows=lambda hyper: hyper.batch_size,
     target_passes=lambda hyper: 2,
+    # Returns may have either sign. |return| ≤ |reward| / (1 − γ), 100 for rewards within ±1.
+    generic={"learning_rate": 5e-4, "learning_rate_end": 5e-4, "v_min": -100.0, "v_max": 100.0},
     tuned={
         "CartPole-v1": {
             "learning_rate": 2e-3,

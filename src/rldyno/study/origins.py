@@ -1,0 +1,32 @@
+"""Where the hyper-parameters of a study come from: the study, a tuned set, or generic values."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from rldyno.records.manifest import Task
+from rldyno.study.file import Study
+from rldyno_rig.algorithms import ALGORITHMS, title_of
+
+
+def untuned(study: Study) -> tuple[Task, ...]:
+    """The tasks for which the algorithm has no tuned values: they run with generic ones."""
+    return tuple(
+        Task(algorithm, environment)
+        for algorithm, environment in itertools.product(study.algorithms, study.environments)
+        if environment not in ALGORITHMS[algorithm].tuned
+    )
+
+
+def untuned_words(task: Task) -> str:
+    """Tuning helps or hurts all contestants alike, but a task that nobody learns shows little."""
+    name = title_of(task.algorithm)
+    return f"{name} is not tuned for {task.environment}: it runs with generic hyper-parameters"
+
+
+def inherited(study: Study, algorithm: str, environment: str) -> dict[str, Any]:
+    """What a study that sets some hyper-parameters of a tuned pair still takes from the tuned set."""
+    own = study.axes(algorithm, environment)
+    tuned = ALGORITHMS[algorithm].tuned.get(environment, {}) if own else {}
+    return {name: value for name, value in tuned.items() if name not in own}
