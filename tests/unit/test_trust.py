@@ -178,3 +178,14 @@ def test_every_rule_has_its_kind_in_words() -> None:
     from rldyno.answers.wording import KINDS
 
     assert {rule.__name__ for rule in trust.RULES} <= set(KINDS)
+
+
+def test_a_task_without_tuned_values_is_a_doubt(tmp_path: Path) -> None:
+    root = written(tmp_path / "r")
+    assert "untuned" not in kinds(group_in(root))
+    path = root / "manifest.json"
+    untuned = [{"algorithm": "dqn", "environment": "CartPole-v1"}]
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"untuned": untuned}))
+    group = group_in(root)
+    assert kinds(group)["untuned"] is False
+    assert "DQN is not tuned for CartPole-v1" in group.trust.words

@@ -16,16 +16,18 @@ import numpy as np
 from rldyno.answers import fixes
 from rldyno.columns import Column
 from rldyno.proofs.certificate import ABSENT, STALE
+from rldyno.records.manifest import Task
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import ENOUGH_RUNS
 from rldyno.stats.equivalence import DIFFERENT, UNDECIDED
+from rldyno.study.origins import untuned_words
 
 if TYPE_CHECKING:
     from rldyno.answers.groups import Group, MetricValue, Row
 
 CLEAR, UNSURE, BARRED = "clear", "unsure", "barred"
 
-ALONE, UNMEASURED, UNREACHED, SEEDS, NOISE, CERTIFICATE, UNLEARNED, PARITY, CHANCE, PENDING = (
+ALONE, UNMEASURED, UNREACHED, SEEDS, NOISE, CERTIFICATE, UNLEARNED, PARITY, CHANCE, PENDING, UNTUNED = (
     "alone",
     "unmeasured",
     "unreached",
@@ -36,6 +38,7 @@ ALONE, UNMEASURED, UNREACHED, SEEDS, NOISE, CERTIFICATE, UNLEARNED, PARITY, CHAN
     "parity",
     "chance",
     "pending",
+    "untuned",
 )
 
 # At this noise score a trial lost a quarter of its CPU time; more than half such trials bar a comparison.
@@ -215,6 +218,13 @@ def pending(results: Results, group: Group, metric: Column) -> Objection | None:
     )
 
 
+def untuned(results: Results, group: Group, metric: Column) -> Objection | None:
+    task = Task(str(group.axes["algorithm"]), group.environment)
+    if task not in results.manifest.untuned:
+        return None
+    return Objection(UNTUNED, False, f"{untuned_words(task)}.")
+
+
 Rule = Callable[[Results, "Group", Column], Objection | None]
 RULES: tuple[Rule, ...] = (
     alone,
@@ -226,6 +236,7 @@ RULES: tuple[Rule, ...] = (
     parity,
     chance,
     pending,
+    untuned,
 )
 
 

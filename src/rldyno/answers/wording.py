@@ -23,6 +23,7 @@ from rldyno.answers.trust import (
     UNMEASURED,
     UNREACHED,
     UNSURE,
+    UNTUNED,
     Objection,
     compared,
     names,
@@ -64,6 +65,7 @@ KINDS = {
     PARITY: "equal learning not shown",
     CHANCE: "may be chance",
     PENDING: "trials not ended",
+    UNTUNED: "not tuned",
 }
 """Objections in a few words."""
 

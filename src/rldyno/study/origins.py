@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rldyno.records.manifest import Task
-from rldyno.study.file import Study
 from rldyno_rig.algorithms import ALGORITHMS, title_of
+
+if TYPE_CHECKING:
+    from rldyno.study.file import Study
 
 
 def untuned(study: Study) -> tuple[Task, ...]:
