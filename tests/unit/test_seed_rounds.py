@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 from rich.console import Console
 
+from rldyno.answers import adaptive
 from rldyno.answers.adaptive import latest_checks, status_lines
 from rldyno.answers.analysis import Analysis
 from rldyno.answers.comparison import compare
@@ -38,8 +39,8 @@ seeds = {seeds}
 [budget]
 steps = 1000
 """
-# Steps per second and the spread of one run: two that seven seeds cannot separate, one far off.
-RATES = {"numpy:eager": (1000.0, 0.2), "torch:eager": (1030.0, 0.2), "jax:jit": (9000.0, 0.01)}
+# Steps per second and the spread of one run: two that seven seeds might separate but do not, one far off.
+RATES = {"numpy:eager": (1000.0, 0.2), "torch:eager": (1700.0, 0.2), "jax:jit": (9000.0, 0.01)}
 
 
 class Killed(Exception):
@@ -120,8 +121,8 @@ def test_only_open_comparisons_get_more_seeds_up_to_the_most(tmp_path: Path) -> 
     assert manifest["adaptive"]["ended"] == "max"
     assert [look["added"] for look in fake.looks()] == [2, 2, 0]
     states = {
-        (duel["first"], duel["second"]): duel["state"]
-        for duel in latest_checks(fake.results.read_manifest())["DQN on CartPole-v1"]["duels"]
+        (pair.first, pair.second): pair.state
+        for pair in latest_checks(fake.results.read_manifest())["DQN on CartPole-v1"].pairs
     }
     assert len(states) == 2
     assert {pair for pair, state in states.items() if state == "different"} == {
@@ -179,11 +180,84 @@ def test_a_finished_fake_adds_neither_trials_nor_looks(tmp_path: Path) -> None:
 
 def test_more_seeds_may_be_allowed_later(tmp_path: Path) -> None:
     """The tests hold at any number of seeds, so that raising the most is no second attempt."""
-    FakeRun(tmp_path, "{ min = 5, max = 6 }").go()
+    FakeRun(tmp_path, "{ min = 5, max = 7 }").go()
     fake = FakeRun(tmp_path, "{ min = 5, max = 8 }")
     fake.go()
     assert fake.seeds()["numpy:eager"] == 8
-    assert [look["added"] for look in fake.looks()] == [2, 0, 2, 2, 0]
+    assert [look["added"] for look in fake.looks()] == [2, 2, 0, 2, 0]
+
+
+HARDLY = RATES | {"torch:eager": (1030.0, 0.2)}
+
+
+def test_a_hopeless_comparison_gets_no_more_seeds_and_is_called_so(tmp_path: Path) -> None:
+    """A gap of a tenth of its spread: thirty seeds show neither a difference nor equality within 2 %."""
+    fake = FakeRun(tmp_path, "{ min = 5, max = 30 }", HARDLY)
+    fake.go()
+    assert max(fake.seeds().values()) < 15
+    manifest = fake.results.read_manifest()
+    assert manifest.adaptive is not None
+    assert manifest.adaptive.ended == "hopeless"
+    (open_pair,) = [
+        pair for pair in latest_checks(manifest)["DQN on CartPole-v1"].pairs if pair.state == "open"
+    ]
+    assert open_pair.hope is not None
+    assert open_pair.hope < adaptive.HOPELESS
+    assert "30 seeds would hardly decide it" in status_lines(manifest)[1]
+    assert "would hardly decide" in fake.said
+
+
+def test_more_seeds_revive_a_hopeless_comparison(tmp_path: Path) -> None:
+    """Which one is hopeless depends on the seeds that the study allows."""
+    FakeRun(tmp_path, "{ min = 5, max = 7 }", HARDLY).go()
+    fake = FakeRun(tmp_path, "{ min = 5, max = 40 }", HARDLY)
+    before = fake.results.read_manifest().adaptive
+    assert before is not None
+    assert before.ended == "hopeless"
+    fake.go()
+    assert fake.seeds()["torch:eager"] > 7
+
+
+def test_the_check_and_the_answer_show_the_same_ratio(tmp_path: Path) -> None:
+    """And it is the ratio of the values that stand beside it, though their seeds differ in number."""
+    fake = FakeRun(tmp_path, "{ min = 5, max = 7 }")
+    fake.go()
+    (group,) = compare(certified(fake))
+    first, second, third = group.ranked
+    (checked, _) = latest_checks(fake.results.read_manifest())["DQN on CartPole-v1"].pairs
+    figure = second.figures["steps_per_s"]
+    assert figure.ratio is not None
+    assert checked.ratio == pytest.approx(figure.ratio.point)
+    for row in (second, third):
+        ratio = row.figures["steps_per_s"].ratio
+        values = [found.figures["steps_per_s"].estimate.point for found in (first, row)]
+        assert ratio is not None
+        assert ratio.point == pytest.approx(values[0] / values[1])
+
+
+def test_checks_of_older_versions_are_read() -> None:
+    """They have no chance of being decided, and null for what was not known."""
+    pair = {
+        "first": "a",
+        "second": "b",
+        "seeds": 5,
+        "ratio": None,
+        "low": 0.0,
+        "high": None,
+        "chance": 1.0,
+        "state": "open",
+        "more_seeds": None,
+    }
+    group = {"label": "DQN", "order": ["a", "b"], "left_out": {}, "duels": [pair]}
+    look = {"at": "now", "added": 0, "groups": [group]}
+    rule = {"min": 5, "max": 9, "until": "resolved", "within": 0.02, "looks": [look], "ended": "max"}
+    manifest = Manifest.from_json({"adaptive": rule})
+    (found,) = latest_checks(manifest)["DQN"].pairs
+    assert math.isnan(found.ratio)
+    assert found.high == math.inf
+    assert "1 open; stopped" in status_lines(manifest)[0]
+    written = manifest.to_json()["adaptive"]["looks"][0]["groups"][0]["duels"][0]
+    assert written == pair | {"hope": None}
 
 
 def test_no_block_begins_that_would_not_end_in_time(tmp_path: Path) -> None:
@@ -233,8 +307,8 @@ def test_a_contestant_that_fails_gets_no_more_seeds(tmp_path: Path) -> None:
     fake.go()
     assert fake.seeds()["torch:eager"] == 5
     group = latest_checks(fake.results.read_manifest())["DQN on CartPole-v1"]
-    assert list(group["left_out"]) == ["torch:eager"]
-    assert "failed" in group["left_out"]["torch:eager"]
+    assert list(group.left_out) == ["torch:eager"]
+    assert "failed" in group.left_out["torch:eager"]
 
 
 def certified(fake: FakeRun) -> LoadedResults:

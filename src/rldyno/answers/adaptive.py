@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -16,19 +16,24 @@ from rldyno.answers.pairs import (
     EQUAL,
     OPEN,
     UNREACHED,
-    PairResult,
     compare_pairs,
     deciding_pairs,
     ranking,
     seeded,
 )
 from rldyno.answers.runs import by_contestant
-from rldyno.records.files import Json
+from rldyno.records.interim import GroupFinding, PairResult
 from rldyno.records.manifest import AdaptiveSeeds, Manifest
 from rldyno.results.load import Results
+from rldyno.stats.power import POWER
 
+# Below this chance that all seeds of the study decide a pair, it gets no more of them.
+HOPELESS = 0.05
+# Fewer gaps leave their spread too open for that.
+FORESEEN_FROM = 4
 ENDINGS = {
     "resolved": "every comparison is decided",
+    "hopeless": "the seeds that the study still allows would hardly decide what is open",
     "max": "the maximum number of seeds of the study has run",
     "hours": "the time limit is reached",
     "nothing": "no two contestants can be compared",
@@ -39,19 +44,20 @@ ENDINGS = {
 class GroupCheck:
     """One group at one interim check."""
 
-    label: str
-    order: tuple[str, ...]
-    """Contestants from the best to the worst so far."""
-    pairs: tuple[PairResult, ...]
-    """Those that decide, the better one first."""
-    left_out: Mapping[str, str]
-    """Contestants that are not compared, and why."""
+    found: GroupFinding
     trials: Mapping[str, str]
     """Contestant → one of its trials."""
 
     @property
-    def open(self) -> tuple[PairResult, ...]:
-        return tuple(pair for pair in self.pairs if pair.state == OPEN)
+    def wanting(self) -> tuple[PairResult, ...]:
+        """Open pairs for which another seed is worth its time."""
+        return tuple(pair for pair in self.found.pairs if pair.state == OPEN and not hopeless(pair))
+
+
+def hopeless(pair: PairResult) -> bool:
+    if pair.state != OPEN or pair.hope is None or pair.seeds < FORESEEN_FROM:
+        return False
+    return pair.hope < HOPELESS
 
 
 def interim_checks(results: Results, rule: AdaptiveSeeds) -> list[GroupCheck]:
@@ -66,10 +72,13 @@ def interim_checks(results: Results, rule: AdaptiveSeeds) -> list[GroupCheck]:
 
 def ending(checks: Iterable[GroupCheck]) -> str:
     """Why no seed is added."""
-    every = [pair for group in checks for pair in group.pairs]
+    every = [pair for group in checks for pair in group.found.pairs]
     if not every:
         return "nothing"
-    return "max" if any(pair.state == OPEN for pair in every) else "resolved"
+    open_ = [pair for pair in every if pair.state == OPEN]
+    if not open_:
+        return "resolved"
+    return "hopeless" if all(map(hopeless, open_)) else "max"
 
 
 def check_group(label: str, trials: pl.DataFrame, rule: AdaptiveSeeds) -> GroupCheck:
@@ -86,11 +95,11 @@ def check_group(label: str, trials: pl.DataFrame, rule: AdaptiveSeeds) -> GroupC
         if name not in left_out
     }
     order = ranking(runs, scale)
-    found = compare_pairs(runs, scale, family=len(done))
+    found = compare_pairs(runs, scale, len(done), rule.max)
     pairs = deciding_pairs(order, rule.until) if order else []
     settled = (found[frozenset(pair)].seen_from(pair[0]) for pair in pairs)
     first_of = dict(zip(trials["contestant"].reverse(), trials["trial"].reverse(), strict=True))
-    return GroupCheck(label, tuple(order), tuple(settled), left_out, first_of)
+    return GroupCheck(GroupFinding(label, tuple(order), tuple(settled), left_out), first_of)
 
 
 def unfit(rows: Iterable[Row]) -> dict[str, str]:
@@ -105,61 +114,36 @@ def unfit(rows: Iterable[Row]) -> dict[str, str]:
     return {name: why for name, why in reasons.items() if why is not None}
 
 
-# --- as the manifest keeps them -----------------------------------------------------------------------------
-
-
-def check_json(checks: Iterable[GroupCheck], at: str, added: int) -> Json:
-    return {
-        "at": at,
-        "added": added,
-        "groups": [
-            {
-                "label": group.label,
-                "order": list(group.order),
-                "left_out": dict(group.left_out),
-                "duels": [pair_json(pair) for pair in group.pairs],
-            }
-            for group in checks
-        ],
-    }
-
-
-def pair_json(pair: PairResult) -> Json:
-    """Numbers that JSON has none for become null: a bound that is not known yet."""
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in asdict(pair).items()
-    }
-
-
-def latest_checks(manifest: Manifest) -> dict[str, Json]:
+def latest_checks(manifest: Manifest) -> dict[str, GroupFinding]:
     """Group → what its last check found."""
     checks = manifest.adaptive.checks if manifest.adaptive else ()
-    return {group["label"]: group for check in checks for group in check.groups}
+    return {group.label: group for check in checks for group in check.groups}
 
 
 # --- in words -----------------------------------------------------------------------------------------------
 
 
-def pair_words(pair: Mapping[str, Any], within: float) -> str:
+def pair_words(pair: PairResult, rule: AdaptiveSeeds) -> str:
     """`numpy:eager / torch:eager: 1.03× [0.97, 1.10] on 8 seeds, open: …`."""
-    names = f"{pair['first']} / {pair['second']}"
-    if pair["state"] == UNREACHED:
-        return f"{names}: neither reached the threshold on any of {pair['seeds']} seeds; more would not help"
-    low = 0.0 if pair["low"] is None else pair["low"]
-    high = "∞" if pair["high"] is None else f"{pair['high']:.2f}"
-    effect = "" if pair["ratio"] is None else f"{pair['ratio']:.2f}× "
-    return f"{names}: {effect}[{low:.2f}, {high}] on {pair['seeds']} seeds, {state_words(pair, within)}"
+    names = f"{pair.first} / {pair.second}"
+    if pair.state == UNREACHED:
+        return f"{names}: neither reached the threshold on any of {pair.seeds} seeds; more would not help"
+    high = "∞" if math.isinf(pair.high) else f"{pair.high:.2f}"
+    effect = "" if math.isnan(pair.ratio) else f"{pair.ratio:.2f}× "
+    return f"{names}: {effect}[{pair.low:.2f}, {high}] on {pair.seeds} seeds, {state_words(pair, rule)}"
 
 
-def state_words(pair: Mapping[str, Any], within: float) -> str:
-    if pair["state"] == DIFFERENT:
+def state_words(pair: PairResult, rule: AdaptiveSeeds) -> str:
+    if pair.state == DIFFERENT:
         return "different"
-    if pair["state"] == EQUAL:
-        return f"equal within {100 * within:g} %"
-    why = f"open: neither clearly different nor within {100 * within:g} %"
-    more = pair["more_seeds"]
-    return why if more is None else f"{why}; about {more} more seed{'' if more == 1 else 's'} needed"
+    if pair.state == EQUAL:
+        return f"equal within {100 * rule.within:g} %"
+    why = f"open: neither clearly different nor within {100 * rule.within:g} %"
+    if hopeless(pair):
+        return f"{why}, and {rule.max} seeds would hardly decide it ({100 * HOPELESS:g} % chance at most)"
+    if pair.more_seeds is None:
+        return why
+    return f"{why}; about {counted(pair.more_seeds, 'more seed')} needed ({100 * POWER:g} % chance)"
 
 
 def counted(n: int, noun: str) -> str:
@@ -175,12 +159,12 @@ def status_lines(manifest: Manifest) -> list[str]:
     if not last:
         return [f"adaptive seeds: {rule.min} of each first; no interim check yet"]
     open_ = [
-        f"  {label}: {pair_words(pair, rule.within)}"
+        f"  {label}: {pair_words(pair, rule)}"
         for label, group in last.items()
-        for pair in group["duels"]
-        if pair["state"] == OPEN
+        for pair in group.pairs
+        if pair.state == OPEN
     ]
-    decided = sum(len(group["duels"]) for group in last.values()) - len(open_)
+    decided = sum(len(group.pairs) for group in last.values()) - len(open_)
     made = counted(len(rule.checks), "interim check")
     head = f"adaptive seeds, {rule.min} to {rule.max}: {made}, "
     head += f"{counted(decided, 'comparison')} decided, {len(open_)} open"

@@ -270,7 +270,7 @@ def tested_at_any_time(
     """Where seeds were added as long as comparisons were open: chance and interval hold at any number."""
     scale = scale_of(metric, rule.within)
     column = None if scale.censorable else metric.name
-    found = compare_pairs({name: seeded(runs[name], column) for name in figures}, scale, family)
+    found = compare_pairs({name: seeded(runs[name], column) for name in figures}, scale, family, rule.max)
     tested = {}
     for name, figure in figures.items():
         if name == best:

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from rldyno.answers.runs import Runs, first_known
+from rldyno.records.interim import PairResult
 from rldyno.stats import anytime
-from rldyno.stats.anytime import Gaps
-from rldyno.stats.bootstrap import Floats
+from rldyno.stats.anytime import MOST_SEEDS, Gaps
+from rldyno.stats.bootstrap import Floats, interquartile_mean
 from rldyno.stats.censored import survival_median
 from rldyno.stats.equivalence import ALPHA
+from rldyno.stats.forecast import decided_by, seeds_to_decide
 from rldyno.stats.power import runs_to_detect
 from rldyno.stats.significance import Moments, difference, holm, log_rank
 
@@ -24,36 +26,6 @@ RESOLVED, WINNER = "resolved", "winner"
 
 Seeded = Mapping[int, tuple[float, bool]]
 """Seed → (value, whether it was reached): the runs of one contestant, in the order of the seeds."""
-
-
-@dataclass(frozen=True)
-class PairResult:
-    """Two contestants on the seeds that both have run."""
-
-    first: str
-    second: str
-    seeds: int
-    ratio: float
-    """How many times worse the second is, typically; NaN where too few runs got there to say."""
-    low: float
-    high: float
-    """Bound the ratio at 95 %, at any number of seeds."""
-    chance: float
-    """Corrected (Holm) for all pairs of the group, and for looking as often as one likes."""
-    state: str
-    """different; equal within the margin; open; unreached: neither got there on any seed."""
-    more_seeds: int | None
-    """Seeds that would settle an open duel if they went on as before; None where that is hopeless."""
-
-    def seen_from(self, better: str) -> PairResult:
-        """The same with `better` as the first."""
-        if better == self.first:
-            return self
-        turned = (1 / bound if bound else math.inf for bound in (self.ratio, self.high, self.low))
-        ratio, low, high = turned
-        return PairResult(
-            self.second, self.first, self.seeds, ratio, low, high, self.chance, self.state, self.more_seeds
-        )
 
 
 @dataclass(frozen=True)
@@ -68,9 +40,12 @@ class Scale:
 
 
 def compare_pairs(
-    runs: Mapping[str, Seeded], scale: Scale, family: int | None = None
+    runs: Mapping[str, Seeded], scale: Scale, family: int | None = None, most: int | None = None
 ) -> dict[frozenset[str], PairResult]:
-    """Every pair. `family`: contestants of the group, where some of them cannot be compared."""
+    """Every pair. `family`: contestants of the group, where some of them cannot be compared.
+
+    `most`: seeds that the study allows; None where no forecast of open pairs is wanted.
+    """
     pairs = list(itertools.combinations(runs, 2))
     contestants = len(runs) if family is None else family
     size = max(1, contestants * (contestants - 1) // 2)
@@ -78,8 +53,16 @@ def compare_pairs(
     raw = [anytime.chance(gaps[pair], censorable=scale.censorable) for pair in pairs]
     # Pairs that cannot be compared yet belong to the family all the same.
     corrected = holm([*raw, *[1.0] * (size - len(pairs))])
+    # Holm asks the next of the open pairs for no more than this.
+    error = ALPHA / max(1, sum(chance > ALPHA for chance in corrected))
     return {
-        frozenset(pair): pair_result(pair, gaps[pair], chance, size, scale)
+        frozenset(pair): pair_result(
+            pair,
+            PairGaps(gaps[pair], times_worse(runs[pair[0]], runs[pair[1]], scale), scale),
+            chance,
+            Errors(error, ALPHA / size),
+            most,
+        )
         for pair, chance in zip(pairs, corrected, strict=False)
     }
 
@@ -108,39 +91,83 @@ def gaps_of(first: Seeded, second: Seeded, scale: Scale) -> Gaps:
     return Gaps.of_values(worse[:, 0], better[:, 0])
 
 
-def pair_result(pair: tuple[str, str], gaps: Gaps, chance: float, size: int, scale: Scale) -> PairResult:
-    low, high = anytime.interval(gaps, ALPHA, censorable=scale.censorable)
-    # All equalities claimed are true together with 95 %: hence the error is shared among the pairs.
-    surely_low, surely_high = anytime.interval(gaps, ALPHA / size, censorable=scale.censorable)
-    margin = math.log1p(scale.within)
-    if chance <= ALPHA:
+@dataclass(frozen=True)
+class Errors:
+    """What one open pair may still spend."""
+
+    different: float
+    equal: float
+    """All equalities claimed are true together with 95 %: hence the error is shared among the pairs."""
+
+
+@dataclass(frozen=True)
+class PairGaps:
+    gaps: Gaps
+    ratio: float
+    """Of the typical values, as they are shown."""
+    scale: Scale
+
+    def bounds(self, error: float) -> tuple[float, float]:
+        """Of the ratio: what the evidence does not exclude, and the ratio of the values themselves."""
+        low, high = (
+            math.inf if math.isinf(bound) and bound > 0 else math.exp(bound)
+            for bound in anytime.interval(self.gaps, error, censorable=self.scale.censorable)
+        )
+        return (low, high) if math.isnan(self.ratio) else (min(low, self.ratio), max(high, self.ratio))
+
+
+def pair_result(
+    pair: tuple[str, str], found: PairGaps, chance: float, errors: Errors, most: int | None
+) -> PairResult:
+    gaps, scale = found.gaps, found.scale
+    low, high = found.bounds(ALPHA)
+    surely_low, surely_high = found.bounds(errors.equal)
+    if chance <= ALPHA and not low <= 1 <= high:
         state = DIFFERENT
-    elif -margin <= surely_low and surely_high <= margin:
+    elif 1 / (1 + scale.within) <= surely_low and surely_high <= 1 + scale.within:
         state = EQUAL
     elif len(gaps) and np.isinf(gaps.low).all() and np.isinf(gaps.high).all():
         state = UNREACHED
     else:
         state = OPEN
+    ahead = None
+    if state == OPEN and most is not None:
+        ahead = decided_by(
+            gaps,
+            math.log1p(scale.within),
+            error=errors.different,
+            equal_error=errors.equal,
+            censorable=scale.censorable,
+        )
     return PairResult(
         *pair,
         seeds=len(gaps),
-        ratio=math.exp(middle(gaps)),
-        low=math.exp(low),
-        high=math.inf if math.isinf(high) else math.exp(high),
+        ratio=found.ratio,
+        low=low,
+        high=high,
         chance=chance,
         state=state,
-        more_seeds=anytime.runs_missing(gaps, ALPHA / size, margin) if state == OPEN else None,
+        more_seeds=seeds_to_decide(ahead, len(gaps)),
+        hope=None
+        if ahead is None or most is None or most <= len(gaps)
+        else float(ahead[min(most, MOST_SEEDS)]),
     )
 
 
-def middle(gaps: Gaps) -> float:
-    """Mean gap; with runs that never got there the median one, if it is known."""
-    if not len(gaps):
+def typical(runs: Seeded, scale: Scale) -> float:
+    """As answers show it: the median time to the threshold, the interquartile mean of anything else."""
+    values = np.array(list(runs.values()), dtype=np.float64).reshape(-1, 2)
+    if not len(values):
         return math.nan
-    if gaps.exact:
-        return float(gaps.low.mean())
-    low, high = (float(np.median(bounds)) for bounds in (np.sort(gaps.low), np.sort(gaps.high)))
-    return low if low == high else math.nan
+    return float(survival_median(values) if scale.censorable else interquartile_mean(values[:, 0]))
+
+
+def times_worse(first: Seeded, second: Seeded, scale: Scale) -> float:
+    """By how much the typical value of the second is worse."""
+    mine, theirs = typical(first, scale), typical(second, scale)
+    if not (0 < mine < math.inf and 0 < theirs < math.inf):
+        return math.nan
+    return mine / theirs if scale.more_is_better else theirs / mine
 
 
 def ranking(runs: Mapping[str, Seeded], scale: Scale) -> list[str]:
@@ -149,13 +176,10 @@ def ranking(runs: Mapping[str, Seeded], scale: Scale) -> list[str]:
 
 
 def badness(runs: Seeded, scale: Scale) -> float:
-    values = np.array(list(runs.values()), dtype=np.float64).reshape(-1, 2)
-    if not len(values):
+    value = typical(runs, scale)
+    if math.isnan(value):
         return math.inf
-    if scale.censorable:
-        return float(survival_median(values))
-    logs: Floats = np.log(np.maximum(values[:, 0], 1e-300))
-    return float(-logs.mean() if scale.more_is_better else logs.mean())
+    return -value if scale.more_is_better else value
 
 
 def deciding_pairs(order: Sequence[str], until: str) -> list[tuple[str, str]]:

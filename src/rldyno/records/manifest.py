@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from rldyno.records.files import Json
+from rldyno.records.interim import GroupFinding
 from rldyno.records.machine_facts import MachineFacts
 from rldyno.records.machine_limits import StudyLimits
 from rldyno_rig.schema import SCHEMA_VERSION
@@ -102,15 +103,17 @@ class InterimCheck:
     at: str
     added: int
     """Trials that were added because of it."""
-    groups: tuple[Json, ...]
-    """What `rldyno.answers` found in each group of trials that changed since the check before."""
+    groups: tuple[GroupFinding, ...]
+    """Those that changed since the check before."""
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> InterimCheck:
-        return InterimCheck(values["at"], values["added"], tuple(values["groups"]))
+        return InterimCheck(
+            values["at"], values["added"], tuple(map(GroupFinding.from_json, values["groups"]))
+        )
 
     def to_json(self) -> Json:
-        return {"at": self.at, "added": self.added, "groups": list(self.groups)}
+        return {"at": self.at, "added": self.added, "groups": [group.to_json() for group in self.groups]}
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.files import now_iso
-from rldyno.records.manifest import InterimCheck, Manifest
+from rldyno.records.interim import GroupFinding
+from rldyno.records.manifest import AdaptiveSeeds, InterimCheck, Manifest
 from rldyno.records.trial_state import trial_state
 from rldyno.study.plan import Cell, Plan, Trial
 
@@ -94,7 +95,7 @@ def add_seeds(
         ids = tuple(trial.id for trial in plan.trials if trial.id in wanted)
         manifest = replace(manifest, trials=ids)
         directory.write_manifest(manifest)
-        report_check(group_checks, added, ended, rule.within, console)
+        report_check(group_checks, added, ended, rule, console)
         if ended:
             return manifest
         hours.timed(run, replace(plan, trials=tuple(added)))
@@ -111,7 +112,7 @@ def next_seeds(plan: Plan, so_far: Plan, group_checks: Iterable[GroupCheck]) -> 
     present = {(trial.cell, trial.block) for trial in so_far.trials}
     wanted: set[tuple[Cell, int]] = set()
     for group in group_checks:
-        for open_pair in group.open:
+        for open_pair in group.wanting:
             cells = [trials[group.trials[name]].cell for name in (open_pair.first, open_pair.second)]
             for block in range(len(plan.study.seeds)):
                 missing = {(cell, block) for cell in cells} - present
@@ -131,34 +132,35 @@ def with_check(
     if manifest.adaptive is None:
         return manifest
     known = adaptive.latest_checks(manifest)
-    check = InterimCheck.from_json(adaptive.check_json(group_checks, now_iso(), added))
-    check = replace(
-        check, groups=tuple(group for group in check.groups if known.get(group["label"]) != group)
-    )
+    changed = tuple(check.found for check in group_checks if not unchanged(check.found, known))
+    check = InterimCheck(now_iso(), added, changed)
     checks = manifest.adaptive.checks
     if check.groups or added:
         checks = (*checks, check)
     return replace(manifest, adaptive=replace(manifest.adaptive, checks=checks, ended=ended))
 
 
+def unchanged(found: GroupFinding, known: Mapping[str, GroupFinding]) -> bool:
+    """As written: a number that is not known yet differs from itself."""
+    return found.label in known and known[found.label].to_json() == found.to_json()
+
+
 def report_check(
     group_checks: Sequence[GroupCheck],
     added: Sequence[Trial],
     ended: str | None,
-    within: float,
+    rule: AdaptiveSeeds,
     console: Console,
 ) -> None:
     from rldyno.answers import adaptive
     from rldyno.answers.pairs import OPEN
 
-    every = [pair for group in group_checks for pair in group.pairs]
-    open_ = sum(pair.state == OPEN for pair in every)
-    lines = [f"interim check: {len(every) - open_} of {len(every)} comparisons decided, {open_} open"]
-    lines += [
-        f"  {group.label}: {adaptive.pair_words(adaptive.pair_json(pair), within)}"
-        for group in group_checks
-        for pair in group.open
+    every = [(group.found.label, pair) for group in group_checks for pair in group.found.pairs]
+    open_ = [(label, pair) for label, pair in every if pair.state == OPEN]
+    lines = [
+        f"interim check: {len(every) - len(open_)} of {len(every)} comparisons decided, {len(open_)} open"
     ]
+    lines += [f"  {label}: {adaptive.pair_words(pair, rule)}" for label, pair in open_]
     if ended:
         lines.append(f"no more seeds: {adaptive.ENDINGS[ended]}")
     else:

@@ -15,15 +15,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rldyno.stats.bootstrap import LEVEL, Floats
 from rldyno.stats.distributions import t_quantile
-from rldyno.stats.power import MOST_RUNS
 
 # Two normal priors of the typical gap, equally weighted; their variances, in variances of a single gap. The
 # first serves gaps that ten to thirty runs show, the second those that five show.
 PRIOR_VARIANCES = (1.0, 30.0)
 T_MOST = 1e6
+# Of this many gaps or more, this share is also cut off at each end.
+TRIMMED_FROM = 10
+TRIMMED = 0.2
+# Forecasts go no further: what needs more seeds is too small to matter for a choice.
+MOST_SEEDS = 300
 
 
 @dataclass(frozen=True)
@@ -71,29 +76,17 @@ def interval(gaps: Gaps, error: float, *, censorable: bool) -> tuple[float, floa
 def chance(gaps: Gaps, *, censorable: bool) -> float:
     """The smallest error at which the interval leaves out 0: a p that holds at any time."""
     usable = gaps.exact and len(gaps) > 1
-    of_mean = 1 / float(t_evidence(t_statistic(gaps.low), len(gaps))) if usable else 1.0
+    of_mean = mean_chance(gaps.low) if usable else 1.0
     if not censorable:
         return min(1.0, of_mean)
     above, below = int((gaps.low > 0).sum()), int((gaps.high < 0).sum())
     return min(1.0, 2 * min(of_mean, 1 / sign_evidence(above, below)))
 
 
-def runs_missing(gaps: Gaps, error: float, margin: float) -> int | None:
-    """Further gaps that would settle it, either way, if mean and spread stayed; None beyond 1,000."""
-    if not gaps.exact or len(gaps) < 2:
-        return None
-    distance, deviation = abs(float(gaps.low.mean())), float(gaps.low.std(ddof=1))
-    room = max(distance, margin - distance)
-    for n in range(len(gaps) + 1, MOST_RUNS + 1):
-        if t_reach(n, error) * deviation / math.sqrt(n) <= room:
-            return n - len(gaps)
-    return None
-
-
 # --- Student's t --------------------------------------------------------------------------------------------
 
 
-def t_evidence(t: Floats | float, n: int) -> Floats:
+def t_evidence(t: Floats | float, n: Floats | NDArray[np.int64] | int) -> Floats:
     """Bayes factor of a gap ~ N(0, g σ²) against none, for any σ (right Haar prior), mean over the priors g:
 
     E = (1 + n g)^(−1/2) · [(1 + t²/ν) / (1 + t²/(ν (1 + n g)))]^(n/2), ν = n − 1.
@@ -101,45 +94,101 @@ def t_evidence(t: Floats | float, n: int) -> Floats:
     The t statistics do not depend on σ, and of them E is a likelihood ratio: hence exact for normal gaps
     (Lai 1976; Rouder et al. 2009; Pérez-Ortiz et al. 2024).
     """
-    square = np.square(t) / (n - 1)
+    runs = np.asarray(n, dtype=np.float64)
+    square = np.square(t) / (runs - 1)
     logs = [
-        n / 2 * (np.log1p(square) - np.log1p(square / (1 + n * g))) - math.log1p(n * g) / 2
+        runs / 2 * (np.log1p(square) - np.log1p(square / (1 + runs * g))) - np.log1p(runs * g) / 2
         for g in PRIOR_VARIANCES
     ]
     # No error is small enough to ask for more than e⁷⁰⁰.
     return np.asarray(np.exp(np.minimum(np.logaddexp.reduce(logs), 700.0)) / len(logs))
 
 
-def t_statistic(gaps: Floats) -> float:
-    """Capped where the runs are so much alike that the evidence has no number."""
-    mean, deviation = float(gaps.mean()), float(gaps.std(ddof=1))
-    if abs(mean) >= T_MOST * deviation:
-        return 0.0 if mean == 0 else math.copysign(T_MOST, mean)
-    return mean / deviation * math.sqrt(len(gaps))
+@dataclass(frozen=True)
+class Location:
+    """A mean of gaps, its standard error, and the number of gaps that the error rests on."""
+
+    mean: float
+    error: float
+    n: int
+
+    @property
+    def t(self) -> float:
+        """Capped where the runs are so much alike that the evidence has no number."""
+        if abs(self.mean) >= T_MOST * self.error:
+            return 0.0 if self.mean == 0 else math.copysign(T_MOST, self.mean)
+        return self.mean / self.error
+
+    def bounds(self, error: float) -> tuple[float, float]:
+        reach = t_reach(self.n, error)
+        if math.isinf(reach):
+            return -math.inf, math.inf
+        return self.mean - reach * self.error, self.mean + reach * self.error
 
 
-@lru_cache(maxsize=4096)
-def t_reach(n: int, error: float) -> float:
-    """The t at which the evidence of n gaps is 1/error; infinite where no t of so few gaps will do."""
-    if n < 2 or t_evidence(T_MOST, n) < 1 / error:
-        return math.inf
-    low, high = 0.0, math.log(T_MOST)
-    # Bisection: the evidence rises with t, over too many powers of ten for faster methods to be safe.
-    while high - low > 1e-10 * high:
-        middle = (low + high) / 2
-        if t_evidence(math.exp(middle), n) < 1 / error:
-            low = middle
-        else:
-            high = middle
-    return math.exp((low + high) / 2)
+def locations(gaps: Floats) -> list[Location]:
+    """The mean; of ten gaps or more also the mean of the middle three fifths (Yuen 1974).
+
+    Both must show a difference. The mean alone moves with the outliers of one side, which enough runs make
+    significant; of few runs outliers widen the spread more than they move the mean.
+    """
+    n = len(gaps)
+    found = [Location(float(gaps.mean()), float(gaps.std(ddof=1)) / math.sqrt(n), n)]
+    if trimmed_size(n) < n:
+        cut = (n - trimmed_size(n)) // 2
+        ordered = np.sort(gaps)
+        kept = ordered[cut : n - cut]
+        winsorised = np.clip(ordered, kept[0], kept[-1])
+        error = float(winsorised.std(ddof=1)) / math.sqrt(n) * n / len(kept)
+        found.append(Location(float(kept.mean()), error, len(kept)))
+    return found
+
+
+def trimmed_size(n: int) -> int:
+    """Gaps that the trimmed mean keeps."""
+    return n if n < TRIMMED_FROM else n - 2 * int(TRIMMED * n)
+
+
+def mean_chance(gaps: Floats) -> float:
+    """Where the mean and the trimmed mean do not even have the same sign, nothing is shown."""
+    found = [location.t for location in locations(gaps)]
+    if min(found) < 0 < max(found):
+        return 1.0
+    sizes = [location.n for location in locations(gaps)]
+    return max(1 / float(t_evidence(t, n)) for t, n in zip(found, sizes, strict=True))
 
 
 def mean_interval(gaps: Floats, error: float) -> tuple[float, float]:
-    reach = t_reach(len(gaps), error)
-    if math.isinf(reach):
+    """Both intervals together: what either of the two means does not exclude."""
+    if len(gaps) < 2:
         return -math.inf, math.inf
-    half = reach * float(gaps.std(ddof=1)) / math.sqrt(len(gaps))
-    return float(gaps.mean()) - half, float(gaps.mean()) + half
+    bounds = [location.bounds(error) for location in locations(gaps)]
+    return min(low for low, _ in bounds), max(high for _, high in bounds)
+
+
+def t_reach(n: int, error: float) -> float:
+    """The t at which the evidence of n gaps is 1/error; infinite where no t of so few gaps will do."""
+    if n < 2:
+        return math.inf
+    return float(t_reaches(error)[n]) if n <= MOST_SEEDS else float(reach_of(np.array([n]), error)[0])
+
+
+@lru_cache(maxsize=64)
+def t_reaches(error: float) -> Floats:
+    """For every n up to MOST_SEEDS, which is its index."""
+    reaches = np.full(MOST_SEEDS + 1, math.inf)
+    reaches[2:] = reach_of(np.arange(2, MOST_SEEDS + 1), error)
+    return reaches
+
+
+def reach_of(n: NDArray[np.int64], error: float) -> Floats:
+    low, high = np.zeros(len(n)), np.full(len(n), math.log(T_MOST))
+    # Bisection: the evidence rises with t, over too many powers of ten for faster methods to be safe.
+    while (high - low > 1e-10 * high).any():
+        middle = (low + high) / 2
+        below = t_evidence(np.exp(middle), n) < 1 / error
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.where(t_evidence(T_MOST, n) < 1 / error, math.inf, np.exp((low + high) / 2))
 
 
 def widening(n: int) -> float:

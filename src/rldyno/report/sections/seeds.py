@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import math
 
 from rldyno.answers.adaptive import ENDINGS, counted, latest_checks, state_words
 from rldyno.answers.pairs import OPEN
+from rldyno.records.interim import PairResult
 from rldyno.report.material import Material
 from rldyno.report.section import Section
 from rldyno.results.load import Results
@@ -27,24 +27,24 @@ def tables(material: Material) -> list[Table]:
         return []
     decisions = tuple(
         (
-            f"{duel['first']} / {duel['second']}",
+            f"{pair.first} / {pair.second}",
             label,
-            str(duel["seeds"]),
-            "–" if duel["ratio"] is None else f"{duel['ratio']:.2f}×",
-            bounds(duel),
-            f"{duel['chance']:.2g}",
-            state_words(duel, rule.within),
+            str(pair.seeds),
+            "–" if math.isnan(pair.ratio) else f"{pair.ratio:.2f}×",
+            bounds(pair),
+            f"{pair.chance:.2g}",
+            state_words(pair, rule),
         )
         for label, group in last.items()
-        for duel in group["duels"]
+        for pair in group.pairs
     )
     columns = ("Comparison", "Task", "Seeds", "Times worse", "95 % interval", "Chance", "Decision")
     checks = tuple(
         (
             str(index),
             check.at,
-            str(sum(len(group["duels"]) for group in check.groups)),
-            str(sum(duel["state"] == OPEN for group in check.groups for duel in group["duels"])),
+            str(sum(len(group.pairs) for group in check.groups)),
+            str(sum(pair.state == OPEN for group in check.groups for pair in group.pairs)),
             str(check.added),
         )
         for index, check in enumerate(rule.checks, 1)
@@ -67,7 +67,7 @@ def rule_words(results: Results) -> str | None:
     left_out = {
         name: why
         for group in latest_checks(results.manifest).values()
-        for name, why in group.get("left_out", {}).items()
+        for name, why in group.left_out.items()
     }
     left = "".join(f" Not compared: `{name}` ({why})." for name, why in left_out.items())
     return (
@@ -77,9 +77,9 @@ def rule_words(results: Results) -> str | None:
     )
 
 
-def bounds(duel: Mapping[str, Any]) -> str:
-    low = "0" if duel["low"] is None else f"{duel['low']:.2f}"
-    return f"{low}–{'∞' if duel['high'] is None else format(duel['high'], '.2f')}"
+def bounds(pair: PairResult) -> str:
+    low = f"{pair.low:.2f}" if pair.low else "0"
+    return f"{low}–{'∞' if math.isinf(pair.high) else format(pair.high, '.2f')}"
 
 
 SECTION = Section(
