@@ -10,7 +10,7 @@ How a call is fed (`data`):
   or a second group of environments does it; GPUs only;
 - resident: the batch is on the device already.
 An act blocks until its actions are on the host. Updates follow one another without reading their losses; the
-device is drained before the clock is read.
+device is drained before the clock is read. The lab takes medians: interruptions hit some calls and some runs.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ Fetch = Callable[[], Arrays]
 
 VARIED = 8
 """Different batches, so that a processor's cache does not make calls look fast."""
-CHUNK_NS = 20_000_000
-"""Updates are clocked in runs of at least this long; the device is drained after each."""
+RUN_NS = {"cpu": 5_000_000, "cuda": 20_000_000}
+"""Updates are clocked in runs of about this long; the device is drained after each. Short on a CPU: the median
+of many runs is one that nothing interrupted. Longer on a GPU, where draining costs more."""
 WARM_UP_CALLS = 4
 """More than a backend has places for a batch, each of which may need to be captured."""
 
@@ -117,7 +118,10 @@ class Bench:
         if measure == "act":
             return clocked_each(calls, fetch, lambda batch: self.learner.act(*batch), self.learner.drain)
         rate = self.values.learning_rate
-        return clocked_runs(calls, fetch, lambda batch: self.learner.update(batch, rate), self.learner.drain)
+        run_ns = RUN_NS[self.job.device]
+        return clocked_runs(
+            calls, run_ns, fetch, lambda batch: self.learner.update(batch, rate), self.learner.drain
+        )
 
     def _feed(self, measure: str, rows: int, data: str) -> Fetch:
         """Hands out the next batch, placed."""
@@ -193,12 +197,12 @@ def clocked_each(
 
 
 def clocked_runs(
-    calls: int, fetch: Fetch, use: Callable[[Arrays], Any], drain: Callable[[], None]
+    calls: int, run_ns: int, fetch: Fetch, use: Callable[[Arrays], Any], drain: Callable[[], None]
 ) -> List[int]:
-    """Runs of a tenth of the calls, or longer ones where those would be over too soon."""
+    """One call in the first run, twice as many in the next, until a run takes `run_ns`."""
     drain()
     spent: List[int] = []
-    size = max(1, calls // 10)
+    size = 1
     while len(spent) < calls:
         size = min(size, calls - len(spent))
         started = time.perf_counter_ns()
@@ -207,6 +211,6 @@ def clocked_runs(
         drain()
         elapsed = time.perf_counter_ns() - started
         spent.extend([elapsed // size] * size)
-        if elapsed < CHUNK_NS:
-            size = max(size, int(size * CHUNK_NS / max(elapsed, 1)))
+        if elapsed < run_ns:
+            size *= 2
     return spent

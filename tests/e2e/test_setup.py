@@ -88,17 +88,20 @@ def machine(tmp_path: Path) -> Machine:
     return machine
 
 
-def write_wheel(directory: Path, version: str, source: str = "") -> None:
+def write_wheel(
+    directory: Path, version: str, source: str = "", name: str = "rldyno_tiny", requires: str = ""
+) -> None:
     """A wheel of one module; `source` follows its version line."""
-    info = f"rldyno_tiny-{version}.dist-info"
+    info = f"{name}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     files = {
-        "rldyno_tiny.py": f"__version__ = {version!r}\n{source}\n",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: rldyno-tiny\nVersion: {version}\n",
+        f"{name}.py": f"__version__ = {version!r}\n{source}\n",
+        f"{info}/METADATA": metadata + (f"Requires-Dist: {requires}\n" if requires else ""),
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     lines = [f"{name},sha256={_digest(text)},{len(text)}" for name, text in files.items()]
     files[f"{info}/RECORD"] = "\n".join([*lines, f"{info}/RECORD,,", ""])
-    with zipfile.ZipFile(directory / f"rldyno_tiny-{version}-py3-none-any.whl", "w") as wheel:
+    with zipfile.ZipFile(directory / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
         for name, text in files.items():
             wheel.writestr(name, text)
 
@@ -154,6 +157,36 @@ def test_built_once_then_reused_then_rebuilt_for_new_pins_then_pruned(machine: M
     assert pruned.returncode == 0, pruned.stderr
     assert machine.only_directory() != old
     assert "nothing to remove" in machine.run("setup", "--prune", "--yes").stdout
+
+
+def test_packages_of_the_user_are_remembered_and_survive_new_pins(machine: Machine) -> None:
+    def versions() -> dict[str, str]:
+        newest = max(machine.directories(), key=lambda directory: (directory / "ready.json").stat().st_mtime)
+        installed: dict[str, str] = json.loads((newest / "ready.json").read_text())["versions"]
+        return installed
+
+    write_wheel(machine.wheels, "0.3", name="my_grid")
+    added = machine.run("setup", "tiny", "--with", "my-grid")
+    assert added.returncode == 0, added.stderr
+    assert "my-grid 0.3" in added.stdout
+    assert versions()["my-grid"] == "0.3"
+    assert "tiny (cpu): ready" in machine.run("setup", "tiny").stdout
+    assert "with my-grid" in machine.run("setup", "--list").stdout
+
+    write_wheel(machine.wheels, "1.1")
+    machine.pin("1.1")
+    assert machine.run("setup", "tiny").returncode == 0
+    assert (versions()["my-grid"], versions()["rldyno-tiny"]) == ("0.3", "1.1")
+
+    # One that would change a pin is refused, and nothing is remembered of it.
+    write_wheel(machine.wheels, "2.0", name="greedy", requires="rldyno-tiny==1.0")
+    refused = machine.run("setup", "tiny", "--with", "greedy")
+    assert refused.returncode == 1
+    assert "choose versions of your packages that work with the pins" in refused.stderr
+    assert "tiny (cpu): ready" in machine.run("setup", "tiny").stdout
+
+    assert machine.run("setup", "tiny", "--without", "my-grid").returncode == 0
+    assert "my-grid" not in versions()
 
 
 def test_a_killed_build_is_redone(machine: Machine) -> None:

@@ -42,6 +42,20 @@ def made(
     return {"contestant": contestant, **kind._asdict(), "rounds": rounds, "error": None}
 
 
+def test_interruptions_of_calls_and_of_rounds_do_not_move_a_figure() -> None:
+    """Two of five rounds are disturbed as a whole, and in the others a few calls took most of the time."""
+    kind = Kind("small", UPDATE, 128, PAGEABLE)
+    quiet, busy = made("a", [1000] * 5, kind), made("b", [1000] * 5, kind)
+    walls, medians = [9000, 5000, 8000, 90_000, 70_000], [100, 101, 99, 400, 300]
+    busy["rounds"] = [
+        {"round": number, "calls": 10, "wall_ns": wall, "median_ns": median}
+        for number, (wall, median) in enumerate(zip(walls, medians, strict=True), 1)
+    ]
+    found = {figure.contestant: figure for figure in figures(record_of(quiet, busy))}
+    assert found["b"].seconds.point == pytest.approx(101e-9)
+    assert found["b"].ratio.point == pytest.approx(1.01)
+
+
 def raw_record(*measurements: dict[str, object], algorithm: str = "classifier") -> dict[str, Any]:
     return {
         "asked": {

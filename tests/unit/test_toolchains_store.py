@@ -58,6 +58,7 @@ def pretend_built(recipe: Recipe, built_at: float = 1.0) -> Path:
         {"python": "3.11.8"},
         {"pip_args": ("--pre",)},
         {"format": RECIPE.format + 1},
+        {"packages": ("my-environment==1",)},
     ],
 )
 def test_whatever_shapes_the_build_changes_the_fingerprint(change: dict[str, object]) -> None:

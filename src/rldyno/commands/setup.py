@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from rldyno.toolchains.catalogue import Toolchain
+    from rldyno.toolchains.packages import Package
     from rldyno.toolchains.store import Built
+
+    PackageChanges = Callable[[tuple[Package, ...]], tuple[Package, ...]]
 
 
 def setup(
@@ -22,6 +26,18 @@ def setup(
     ] = None,
     pip_args: Annotated[
         str | None, typer.Option(help='Arguments passed to pip, e.g. "--no-index --find-links DIR".')
+    ] = None,
+    added: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            metavar="PACKAGE",
+            help="Also install this, for environments of your own: a name, a pin or a path; repeatable.",
+        ),
+    ] = None,
+    dropped: Annotated[
+        list[str] | None,
+        typer.Option("--without", metavar="PACKAGE", help="No longer install this; repeatable."),
     ] = None,
     variant: Annotated[str | None, typer.Option(help="cpu or cuda. Default: what fits this machine.")] = None,
     list_: Annotated[bool, typer.Option("--list", help="Show the state of every toolchain.")] = False,
@@ -37,14 +53,22 @@ def setup(
     elif prune:
         prune_toolchains(console, yes)
     else:
-        build_toolchains(console, names or [], pip_args, variant)
+        changes = _package_changes(added or [], dropped or [])
+        build_toolchains(console, names or [], pip_args, variant, changes)
 
 
-def build_toolchains(console: Console, names: list[str], pip_args: str | None, variant: str | None) -> None:
+def build_toolchains(
+    console: Console,
+    names: list[str],
+    pip_args: str | None,
+    variant: str | None,
+    changes: PackageChanges,
+) -> None:
     """Build each; one that fails does not keep the others from being built."""
     from rldyno.errors import Problem, print_problem
     from rldyno.toolchains.build import build
     from rldyno.toolchains.catalogue import catalogue, toolchain
+    from rldyno.toolchains.packages import packages_of, remember
     from rldyno.toolchains.progress import shown_progress
     from rldyno.toolchains.resolve import chosen_variant, given_interpreters
 
@@ -60,7 +84,9 @@ def build_toolchains(console: Console, names: list[str], pip_args: str | None, v
         try:
             fitting = chosen_variant(chain)
             with shown_progress(console) as on_progress:
-                built = build(chain, variant or fitting, arguments, on_progress)
+                packages = changes(packages_of(chain.framework))
+                built = build(chain, variant or fitting, arguments, on_progress, packages)
+                remember(chain.framework, packages)
         except Problem as problem:
             print_problem(problem)
             failed.append(chain.framework)
@@ -74,6 +100,7 @@ def build_toolchains(console: Console, names: list[str], pip_args: str | None, v
 
 def list_toolchains(console: Console) -> None:
     from rldyno.toolchains.catalogue import read_catalogue
+    from rldyno.toolchains.packages import packages_of
     from rldyno.toolchains.progress import megabytes
     from rldyno.toolchains.resolve import state
 
@@ -82,6 +109,8 @@ def list_toolchains(console: Console) -> None:
         size = megabytes(found.built.size_bytes) if found.built else ""
         place = found.given or (found.built.directory if found.built else "")
         line = f"{name:12}{found.status:10}{found.variant:6}{size:>8}  {chain.summary}"
+        added = ", ".join(package.source for package in packages_of(name))
+        line += f"\n  with {added}" if added else ""
         console.print(f"{line}\n  {place}" if place else line, markup=False)
 
 
@@ -112,6 +141,20 @@ def prune_toolchains(console: Console, yes: bool) -> None:
     console.print(f"removed {megabytes(sum(sizes))}")
 
 
+def _package_changes(added: list[str], dropped: list[str]) -> PackageChanges:
+    """From the packages that a toolchain has to those it shall have."""
+    from rldyno.toolchains.packages import parse_package, with_packages, without_package
+
+    new = [parse_package(text) for text in added]
+
+    def changed(known: tuple[Package, ...]) -> tuple[Package, ...]:
+        for text in dropped:
+            known = without_package(known, text)
+        return with_packages(known, new)
+
+    return changed
+
+
 def _split(pip_args: str | None) -> tuple[str, ...]:
     import shlex
 
@@ -136,9 +179,15 @@ def _print_built(console: Console, chain: Toolchain, built: Built) -> None:
         f"{chain.framework} ({built.recipe.variant}): {when}, {megabytes(built.size_bytes)}, "
         f"{built.install_s:.0f} s to install\n"
         f"  {versions}, Python {built.recipe.python}\n"
+        f"{_added_line(built)}"
         f"  {built.directory}",
         markup=False,
     )
+
+
+def _added_line(built: Built) -> str:
+    added = [identity.partition(" sha256:")[0] for identity in built.recipe.packages]
+    return f"  with {', '.join(added)}\n" if added else ""
 
 
 def _describe(directory: Path) -> str:

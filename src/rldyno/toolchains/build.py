@@ -20,6 +20,7 @@ from rldyno.errors import Problem
 from rldyno.records.locks import LockedError, locked
 from rldyno.toolchains.catalogue import Toolchain
 from rldyno.toolchains.interpreters import Python, inspect
+from rldyno.toolchains.packages import Package, packages_of
 from rldyno.toolchains.store import (
     READY_FILE,
     Built,
@@ -27,6 +28,7 @@ from rldyno.toolchains.store import (
     discard,
     lock_file,
     make_recipe,
+    pins,
     python_in,
     read_ready,
     size_of,
@@ -60,9 +62,14 @@ def build(
     variant: str,
     pip_args: Sequence[str] = (),
     on_progress: OnProgress = lambda progress: None,
+    packages: Sequence[Package] | None = None,
 ) -> Built:
-    """The finished toolchain, built now unless it exists. One process builds; others wait for it."""
-    recipe, python = make_recipe(toolchain, variant, pip_args)
+    """The finished toolchain, built now unless it exists. One process builds; others wait for it.
+
+    `packages`: what the user adds; None for what was added before.
+    """
+    added = packages_of(toolchain.framework) if packages is None else packages
+    recipe, python = make_recipe(toolchain, variant, pip_args, added)
     ready = read_ready(recipe.directory)
     if ready:
         return ready
@@ -70,10 +77,16 @@ def build(
         recipe.log.parent.mkdir(parents=True, exist_ok=True)
         with _locked(recipe, on_progress):
             ready = read_ready(recipe.directory)
-            return ready or _build_locked(toolchain, recipe, python, on_progress)
+            return ready or _build_locked(toolchain, recipe, python, added, on_progress)
 
 
-def _build_locked(toolchain: Toolchain, recipe: Recipe, python: Python, on_progress: OnProgress) -> Built:
+def _build_locked(
+    toolchain: Toolchain,
+    recipe: Recipe,
+    python: Python,
+    packages: Sequence[Package],
+    on_progress: OnProgress,
+) -> Built:
     directory = recipe.directory
     stop_leftovers(directory)
     discard(directory)
@@ -83,16 +96,24 @@ def _build_locked(toolchain: Toolchain, recipe: Recipe, python: Python, on_progr
     try:
         create = [str(python.path), "-I", "-m", "venv", str(directory)]
         _run(toolchain, recipe, create, "creating the environment", watch)
-        for number, step in enumerate(recipe.steps, start=1):
+        steps = [*recipe.steps, *_package_steps(recipe, packages)]
+        for number, step in enumerate(steps, start=1):
             install = [str(python_in(directory)), "-I", "-m", "pip", "install"]
             install += ["--disable-pip-version-check", "--no-input", *recipe.pip_args, *step]
-            label = "installing" if len(recipe.steps) == 1 else f"installing {number}/{len(recipe.steps)}"
+            label = "installing" if len(steps) == 1 else f"installing {number}/{len(steps)}"
             _run(toolchain, recipe, install, label, watch)
         versions = _checked_versions(toolchain, directory)
         return _finish(recipe, versions, time.monotonic() - started)
     except BaseException:
         discard(directory)
         raise
+
+
+def _package_steps(recipe: Recipe, packages: Sequence[Package]) -> list[tuple[str, ...]]:
+    """The user's packages, together with the pins: pip refuses a package that would change one."""
+    if not packages:
+        return []
+    return [(*(package.source for package in packages), *map(str, pins(recipe)))]
 
 
 def _finish(recipe: Recipe, versions: dict[str, str], install_s: float) -> Built:
@@ -172,6 +193,8 @@ def _fix_for(log: str, recipe: Recipe) -> str:
         return "free some disk space, or set RLDYNO_CACHE_DIR to a directory on a larger disk"
     if "ensurepip" in log and "pip install" not in log:
         return "install Python's venv module (Debian, Ubuntu: apt install python3-venv)"
+    if "ResolutionImpossible" in log and recipe.packages:
+        return "choose versions of your packages that work with the pins of this toolchain"
     if any(sign in log for sign in _NO_NETWORK):
         return (
             "check the network or the proxy, or install from a directory of wheels: "

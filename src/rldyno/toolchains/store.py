@@ -11,8 +11,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from rldyno.errors import Problem
 from rldyno.records.locks import LockedError, locked
 from rldyno.toolchains.catalogue import Toolchain
 from rldyno.toolchains.interpreters import Python, find_python
+from rldyno.toolchains.packages import Package, packages_of
 
 FORMAT = 1
 READY_FILE = "ready.json"
@@ -40,10 +41,15 @@ class Recipe:
     python: str
     pip_args: tuple[str, ...]
     format: int = FORMAT
+    packages: tuple[str, ...] = ()
+    """What the user added, as `Package.identity`."""
 
     @property
     def fingerprint(self) -> str:
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
+        content = asdict(self)
+        if not self.packages:
+            del content["packages"]  # builds from before there were any keep their names
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
     def directory(self) -> Path:
@@ -54,13 +60,7 @@ class Recipe:
         return toolchains_dir() / "logs" / f"{self.directory.name}.log"
 
     def same_but_pip_args(self, other: Recipe) -> bool:
-        return (self.name, self.variant, self.steps, self.python, self.format) == (
-            other.name,
-            other.variant,
-            other.steps,
-            other.python,
-            other.format,
-        )
+        return replace(self, pip_args=()) == replace(other, pip_args=())
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,22 @@ def python_in(directory: Path) -> Path:
     return directory / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
-def make_recipe(toolchain: Toolchain, variant: str, pip_args: Sequence[str] = ()) -> tuple[Recipe, Python]:
-    """The recipe, and the interpreter its environment will be made with."""
+def make_recipe(
+    toolchain: Toolchain,
+    variant: str,
+    pip_args: Sequence[str] = (),
+    packages: Sequence[Package] | None = None,
+) -> tuple[Recipe, Python]:
+    """The recipe, and the interpreter its environment will be made with.
+
+    `packages`: what the user adds; None for what was added before.
+    """
     steps = toolchain.steps(variant)
     python = find_python(toolchain.python)
-    return Recipe(toolchain.framework, variant, steps, python.version, tuple(pip_args)), python
+    added = packages_of(toolchain.framework) if packages is None else packages
+    identities = tuple(sorted(package.identity for package in added))
+    recipe = Recipe(toolchain.framework, variant, steps, python.version, tuple(pip_args), packages=identities)
+    return recipe, python
 
 
 def all_built() -> list[Built]:
@@ -117,6 +128,7 @@ def read_ready(directory: Path) -> Built | None:
                 python=recipe["python"],
                 pip_args=tuple(recipe["pip_args"]),
                 format=recipe["format"],
+                packages=tuple(recipe.get("packages", ())),
             ),
             versions=ready["versions"],
             size_bytes=ready["size_bytes"],
@@ -141,13 +153,22 @@ def find_built(toolchain: Toolchain, variant: str, pip_args: Sequence[str] = ())
 
 def pinned_versions(built: Built) -> dict[str, str]:
     """Package → installed version, of the packages the recipe names."""
-    pinned: dict[str, str] = {}
-    for argument in (argument for step in built.recipe.steps for argument in step):
+    named = [canonicalize_name(pin.name) for pin in pins(built.recipe)]
+    named += [canonicalize_name(pin.name) for pin in _requirements(built.recipe.packages)]
+    return {name: built.versions[name] for name in named if name in built.versions}
+
+
+def pins(recipe: Recipe) -> list[Requirement]:
+    """The packages that the steps of the toolchain file name."""
+    return _requirements(argument for step in recipe.steps for argument in step)
+
+
+def _requirements(arguments: Iterable[str]) -> list[Requirement]:
+    found = []
+    for argument in arguments:
         with contextlib.suppress(InvalidRequirement):
-            name = canonicalize_name(Requirement(argument).name)
-            if name in built.versions:
-                pinned[name] = built.versions[name]
-    return pinned
+            found.append(Requirement(argument))
+    return found
 
 
 def superseded(current: Sequence[Built]) -> list[Path]:
