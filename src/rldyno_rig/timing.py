@@ -37,8 +37,8 @@ Fetch = Callable[[], Arrays]
 VARIED = 8
 """Different batches, so that a processor's cache does not make calls look fast."""
 RUN_NS = {"cpu": 5_000_000, "cuda": 20_000_000}
-"""Updates are clocked in runs of about this long; the device is drained after each. Short on a CPU: the median
-of many runs is one that nothing interrupted. Longer on a GPU, where draining costs more."""
+"""Updates are clocked in runs of about this long; the device is drained after each. Short on a CPU: the
+median of many runs is one that nothing interrupted. Longer on a GPU, where draining costs more."""
 WARM_UP_CALLS = 4
 """More than a backend has places for a batch, each of which may need to be captured."""
 

@@ -7,6 +7,7 @@ import itertools
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rldyno_rig import hyper, timing
