@@ -89,9 +89,10 @@ def write_results(directory: Path, shape: Shape | None = None, seed: int = 0) ->
     (directory / "trials").mkdir()
     names = [contestant.name for contestant in shape.contestants]
     study = (
-        f"title = {json.dumps(shape.title)}\n"
+        f'title = {json.dumps(shape.title)}\nquestion = "Which framework learns fastest?"\n'
         f"contestants = {json.dumps(names)}\nalgorithms = {json.dumps(list(shape.algorithms))}\n"
         f"environments = {json.dumps(list(shape.environments))}\nseeds = {shape.seeds}\n"
+        f"[budget]\nsteps = {shape.steps}\n"
     )
     (directory / "study.toml").write_text(study)
     asked = [

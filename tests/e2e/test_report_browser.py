@@ -54,9 +54,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Opened:
-    """A page with everything it complained about and asked for."""
+    """A page with everything it complained about and asked for; unless `folded`, with every chart drawn."""
 
-    def __init__(self, browser: Browser, path: Path, **context: object) -> None:
+    def __init__(self, browser: Browser, path: Path, folded: bool = False, **context: object) -> None:
         self.page: Page = browser.new_page(**context)  # type: ignore[arg-type]
         self.complaints: list[str] = []
         self.requests: list[str] = []
@@ -65,7 +65,9 @@ class Opened:
         self.page.on("request", self._asked)
         self.page.goto(path.as_uri())
         self.page.locator(".chart svg").first.wait_for()
-        self.page.locator(".chart:not(:has(svg))").first.wait_for(state="detached")
+        if not folded:
+            self.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+            self.page.locator(".chart:not(:has(svg))").first.wait_for(state="detached")
 
     def _asked(self, request: Request) -> None:
         self.requests.append(request.url)
@@ -176,18 +178,23 @@ def test_a_report_of_gpu_runs(browser: Browser, tmp_path: Path) -> None:
     assert "180" in opened.page.locator("#utilisation table", has_text="How runs used the GPU").inner_text()
     overtaking = opened.page.locator("#startup table").first.inner_text()
     assert "torch:compile" in overtaking
-    assert opened.page.locator("#answer .overview svg").count() == 1
+    assert opened.page.locator("#answer .chart svg").count() == 1
     opened.page.close()
 
 
-def test_it_prints_on_a4(browser: Browser, report: Path) -> None:
+def test_it_prints_on_a4_with_every_fold_open_and_every_chart_drawn(browser: Browser, report: Path) -> None:
     """718 px lie between the margins of the paper."""
-    opened = Opened(browser, report, viewport={"width": 718, "height": 1000})
-    opened.page.emulate_media(media="print")
-    assert opened.page.locator("nav").is_hidden()
-    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 718
-    assert opened.page.pdf(format="A4").startswith(b"%PDF")
-    opened.page.close()
+    opened = Opened(browser, report, folded=True, viewport={"width": 718, "height": 1000})
+    page = opened.page
+    page.emulate_media(media="print")
+    assert page.locator("nav").is_hidden()
+    assert page.locator("details:not([open])").count() == 0
+    page.locator(".chart:not(:has(svg))").first.wait_for(state="detached")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 718
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    page.emulate_media(media="screen")
+    page.locator("details.fold:not([open])").first.wait_for(state="attached")
+    page.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -199,10 +206,77 @@ def test_charts_follow_the_colour_scheme(browser: Browser, report: Path, scheme:
     assert (red > 128) == (scheme == "dark")
 
 
-def test_nothing_overflows_a_narrow_window(browser: Browser, report: Path) -> None:
-    opened = Opened(browser, report, viewport={"width": 390, "height": 800})
-    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 390
+@pytest.mark.parametrize("folded", [True, False])
+def test_nothing_overflows_a_phone(browser: Browser, report: Path, folded: bool) -> None:
+    phone = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+    opened = Opened(browser, report, folded, **phone)
+    assert opened.page.evaluate("document.scrollingElement.scrollWidth") <= 390
+    assert opened.page.evaluate("innerWidth") == 390
     opened.page.close()
+
+
+def test_what_is_read_first_comes_first_and_the_rest_is_folded(browser: Browser, report: Path) -> None:
+    opened = Opened(browser, report, folded=True, viewport={"width": 1280, "height": 900})
+    page = opened.page
+    headings = page.locator("h2").evaluate_all("found => found.map((one) => one.textContent)")
+    first = ["Question", "Answer", "Comparison", "Advice"]
+    assert [name for name in headings if name in first] == headings[: len(first)] == first
+    folded = page.locator("section:has(> details.fold)").evaluate_all("found => found.map((one) => one.id)")
+    assert {"learning", "phases", "proof", "machine", "reproduce"} <= set(folded)
+    assert page.locator("details.fold[open]").count() == 0
+    assert page.locator("details.fold .chart svg").count() == 0
+    assert page.evaluate("document.scrollingElement.scrollHeight") <= 5000
+    page.close()
+
+
+def test_links_open_their_fold_and_the_navigation_marks_the_section(browser: Browser, report: Path) -> None:
+    opened = Opened(browser, report, folded=True, viewport={"width": 1280, "height": 900})
+    page, current = opened.page, opened.page.locator("nav a[aria-current]")
+    assert current.all_inner_texts() == ["Answer"]
+    page.locator("nav a[href='#phases']").click()
+    page.locator("#phases .chart svg").first.wait_for()
+    assert current.all_inner_texts() == ["Phases"]
+    page.locator("#comparison").scroll_into_view_if_needed()
+    page.mouse.wheel(0, -100)
+    page.evaluate("document.getElementById('comparison').scrollIntoView({behavior: 'instant'})")
+    page.locator("nav a[href='#comparison'][aria-current]").wait_for()
+    page.close()
+    linked = browser.new_page()
+    linked.goto(f"{report.as_uri()}#proof")
+    assert linked.locator("#proof > details[open]").count() == 1
+    assert linked.locator("#proof table").first.is_visible()
+    linked.close()
+
+
+def test_the_menu_of_a_phone(browser: Browser, report: Path) -> None:
+    opened = Opened(browser, report, folded=True, viewport={"width": 390, "height": 844}, has_touch=True)
+    page = opened.page
+    menu, link = page.locator("nav .menu"), page.locator("nav a[href='#machine']")
+    assert link.is_hidden()
+    menu.click()
+    assert menu.get_attribute("aria-expanded") == "true"
+    page.keyboard.press("Escape")
+    assert link.is_hidden()
+    menu.click()
+    link.click()
+    assert link.is_hidden()
+    assert page.locator("#machine > details[open]").count() == 1
+    assert menu.inner_text().endswith("Machine")
+    page.close()
+
+
+def test_folds_open_from_the_keyboard(browser: Browser, report: Path) -> None:
+    opened = Opened(browser, report, folded=True)
+    opened.page.locator("#learning > details > summary").focus()
+    opened.page.keyboard.press("Enter")
+    opened.page.locator("#learning .chart svg").first.wait_for()
+    opened.page.close()
+
+
+def test_each_caption_is_written_once_in_a_section(opened: Opened) -> None:
+    captions = opened.page.locator("#learning figcaption").all_inner_texts()
+    assert captions
+    assert len(captions) == len(set(captions))
 
 
 def test_it_can_be_used_without_a_mouse_or_eyes(opened: Opened) -> None:

@@ -16,6 +16,7 @@ from rldyno import __version__
 from rldyno.answers.analysis import Analysis
 from rldyno.errors import Problem
 from rldyno.report import sections
+from rldyno.report.heading import heading_of
 from rldyno.report.libraries import alt, jinja2, vl_convert
 from rldyno.report.material import OPEN_GROUPS, Material
 from rldyno.report.section import Chart, Panel, Section
@@ -59,14 +60,12 @@ def render(analysis: Analysis) -> str:
         bundle = bundled.result()
     results, script = material.results, read("script.js")
     page: str = templates.get_template("page.html.j2").render(
-        title=results.title,
+        heading=heading_of(results, material.groups),
         views=views,
         legend=legend_range(views),
         styles=material.styles,
         uncertified={row.contestant for group in material.groups for row in group.rows if not row.certified},
         part_colours=PART_COLOURS,
-        trials=len(results.trials),
-        ended=len(results.ended),
         policy=content_policy(bundle, script),
         style=read("style.css"),
         bundle=bundle,
@@ -126,6 +125,7 @@ def environment() -> Any:
         loader=jinja2.FileSystemLoader([TEMPLATES, *sections.__path__]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        extensions=["jinja2.ext.do"],
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -128,8 +128,10 @@ class Section:
     """Values of runs that are computed from their series, in the same reading."""
     template: str = ""
     """Jinja text; where it is empty, the file `<id>.html.j2` beside the module, whose name is the id."""
-    heading: bool = True
-    """Whether the page writes the title above it."""
+    about: str = ""
+    """One line beside the title of a folded section: what a reader finds inside."""
+    open: bool = False
+    """Whether it is part of the page that is read in a minute; the others are folded."""
     legend: bool = False
     """Whether the buttons that show and hide contestants stay in view beside it."""
 

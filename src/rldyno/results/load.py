@@ -271,10 +271,15 @@ def subject_of(requested: TrialFile) -> Subject:
     return Subject(requested.contestant, requested.algorithm, network, requested.device)
 
 
-def study_title(study: str) -> str | None:
+def study_values(study: str) -> dict[str, Any]:
+    """The keys of a study file; none where it is missing or damaged."""
     try:
-        raw = tomllib.loads(study)
+        return tomllib.loads(study)
     except tomllib.TOMLDecodeError:
-        return None
+        return {}
+
+
+def study_title(study: str) -> str | None:
+    raw = study_values(study)
     title = raw.get("title") or raw.get("name")
     return title if isinstance(title, str) else None

@@ -83,4 +83,4 @@ def prefix(group: Group) -> str:
     return f"{group.setting}: " if group.setting else ""
 
 
-SECTION = Section(id="advice", order=30, title="Advice", context=context, shown=lambda _: True)
+SECTION = Section(id="advice", order=30, title="Advice", context=context, shown=lambda _: True, open=True)

@@ -1,4 +1,4 @@
-"""The answer: one sentence, one chart over all comparisons, then each of them."""
+"""The answer: one sentence, and one chart over all comparisons."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from rldyno.answers.groups import Group
-from rldyno.answers.wording import headline, sentence
+from rldyno.answers.wording import headline
 from rldyno.columns import Column
 from rldyno.report.charts import data, draw_intervals, plain_axis, ratio_axis, rows_axis
 from rldyno.report.libraries import alt
-from rldyno.report.material import OPEN_GROUPS, Material
+from rldyno.report.material import Material
 from rldyno.report.section import Chart, Panel, Section, significant
 from rldyno.report.theme import AltairChart, Theme, colour, finished, shape, visible
 from rldyno.text.numbers import factor, interval, number
@@ -25,30 +25,28 @@ INTERVALS = (
 
 
 def charts(material: Material) -> list[Panel]:
-    """A chart per comparison; one over all of them where there are several."""
-    found = list(material.panels(lambda place: [answer_chart(place.group)]))
-    rows = overview_rows(material.groups) if len(material.groups) > 1 else []
-    if rows:
-        measured = "the time to the threshold" if material.groups[0].stop_return is not None else "speed"
-        caption = (
-            "Each tick is a comparison, each point the geometric mean of its ticks: how many times worse "
-            f"than the best of the comparison, by {measured}."
-        )
-        chart = Chart("overview", "All comparisons in one picture", caption, draw_overview, rows)
-        found.append(Panel("run", "All trials", (chart,)))
-    return found
+    """One over all comparisons; where there is only one comparison, its own."""
+    if len(material.groups) == 1:
+        return list(material.panels(lambda place: [answer_chart(place.group)]))
+    rows = overview_rows(material.groups)
+    if not rows:
+        return []
+    measured = "the time to the threshold" if material.groups[0].stop_return is not None else "speed"
+    caption = (
+        "Each tick is a comparison, each point the geometric mean of its ticks: how many times worse "
+        f"than the best of the comparison, by {measured}."
+    )
+    chart = Chart("overview", "All comparisons in one picture", caption, draw_overview, rows)
+    return [Panel("run", "All trials", (chart,))]
 
 
 def context(material: Material) -> dict[str, Any]:
     results = material.results
     return {
         "headline": headline(material.groups),
-        "sentences": [sentence(group) for group in material.groups],
         "pending": results.pending,
         "ended": len(results.ended),
         "trials": len(results.trials),
-        "caption": INTERVALS,
-        "open_groups": OPEN_GROUPS,
     }
 
 
@@ -155,5 +153,11 @@ def draw_overview(theme: Theme, title: str) -> AltairChart:
 
 
 SECTION = Section(
-    id="answer", order=10, title="Answer", charts=charts, context=context, shown=lambda _: True, heading=False
+    id="answer",
+    order=10,
+    title="Answer",
+    charts=charts,
+    context=context,
+    shown=lambda _: True,
+    open=True,
 )

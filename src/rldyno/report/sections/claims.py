@@ -56,5 +56,11 @@ def tables(material: Material) -> list[Table]:
 
 
 SECTION = Section(
-    id="claims", order=150, title="Claims", tables=tables, context=context, shown=lambda _: True
+    id="claims",
+    order=150,
+    title="Claims",
+    about="what the papers claim: holds, refuted or undecided",
+    tables=tables,
+    context=context,
+    shown=lambda _: True,
 )

@@ -1,4 +1,4 @@
-"""A table per comparison that readers sort and filter."""
+"""Every comparison in words, as a chart, and as a table that readers sort and filter."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from rldyno.answers.groups import CERTIFICATE_WORDS, Group, Row
+from rldyno.answers.wording import sentence
 from rldyno.columns import Column
 from rldyno.report.material import Material
-from rldyno.report.section import Section
+from rldyno.report.section import Panel, Section
+from rldyno.report.sections.answer import INTERVALS, answer_chart
 from rldyno.results.load import Results
 from rldyno.text.numbers import factor, number, span
 from rldyno.text.tables import Table
+
+# Of fewer rows every reader finds theirs.
+FILTERED = 8
 
 
 @dataclass(frozen=True)
@@ -34,9 +39,18 @@ class EntryRow:
     entries: tuple[Entry, ...]
 
 
+def charts(material: Material) -> tuple[Panel, ...]:
+    """A chart per comparison; that of a single one stands in the answer."""
+    return material.panels(lambda place: [answer_chart(place.group)]) if len(material.groups) > 1 else ()
+
+
 def context(material: Material) -> dict[str, Any]:
     groups = material.groups
+    rows = sum(len(group.rows) for group in groups)
     return {
+        "filtered": rows > FILTERED,
+        "sentences": [sentence(group) for group in groups],
+        "caption": INTERVALS,
         "groups": [(group, entry_rows(material.results, group)) for group in groups],
         "algorithms": sorted({group.algorithm for group in groups}),
         "environments": sorted({group.environment for group in groups}),
@@ -113,5 +127,12 @@ def number_words(row: Row, metric: Column) -> str:
 
 
 SECTION = Section(
-    id="comparison", order=20, title="Comparison", tables=tables, context=context, shown=lambda _: True
+    id="comparison",
+    order=20,
+    title="Comparison",
+    charts=charts,
+    tables=tables,
+    context=context,
+    shown=lambda _: True,
+    open=True,
 )

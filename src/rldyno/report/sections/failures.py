@@ -35,6 +35,7 @@ SECTION = Section(
     id="failures",
     order=180,
     title="Failures and absences",
+    about="what failed or is absent, with the end of its log",
     short="Failures",
     context=context,
     shown=lambda material: any(context(material).values()),

@@ -45,5 +45,12 @@ def charts(material: Material) -> Any:
 
 
 SECTION = Section(
-    id="gpu", order=70, title="GPU and power", short="GPU", charts=charts, curves=CURVES, legend=True
+    id="gpu",
+    order=70,
+    title="GPU and power",
+    about="use, memory and power of the GPU against time",
+    short="GPU",
+    charts=charts,
+    curves=CURVES,
+    legend=True,
 )

@@ -120,6 +120,7 @@ SECTION = Section(
     id="learning",
     order=50,
     title="Learning",
+    about="return against steps, episodes and time; what it took to reach the threshold",
     charts=charts,
     tables=tables,
     curves=CURVES,

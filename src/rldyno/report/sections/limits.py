@@ -124,6 +124,7 @@ SECTION = Section(
     id="limits",
     order=120,
     title="Distance from the limit",
+    about="an update as a multiple of the least time that this machine allows",
     short="Limits",
     charts=charts,
     tables=tables,

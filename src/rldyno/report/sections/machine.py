@@ -117,6 +117,7 @@ SECTION = Section(
     id="machine",
     order=190,
     title="Noise and machine",
+    about="the noise of every trial, the machine, the packages",
     short="Machine",
     charts=charts,
     context=context,

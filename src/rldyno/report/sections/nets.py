@@ -31,5 +31,11 @@ def context(material: Material) -> dict[str, Any]:
 
 
 SECTION = Section(
-    id="nets", order=130, title="Networks alone", short="Networks", tables=tables, context=context
+    id="nets",
+    order=130,
+    title="Networks alone",
+    about="one inference and one training step, timed alone, beside the numbers of stooke2017",
+    short="Networks",
+    tables=tables,
+    context=context,
 )

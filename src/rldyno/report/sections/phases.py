@@ -114,5 +114,12 @@ def part_rows(group: Group, columns: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 SECTION = Section(
-    id="phases", order=90, title="Phases", charts=charts, curves=CURVES, shown=lambda _: True, legend=True
+    id="phases",
+    order=90,
+    title="Phases",
+    about="how the training loop spends its time",
+    charts=charts,
+    curves=CURVES,
+    shown=lambda _: True,
+    legend=True,
 )

@@ -375,6 +375,7 @@ SECTION = Section(
     id="pitfalls",
     order=170,
     title="Benchmarking pitfalls",
+    about="known ways in which benchmarks mislead, looked for in these results",
     short="Pitfalls",
     tables=tables,
     context=context,

@@ -161,6 +161,7 @@ SECTION = Section(
     id="proof",
     order=140,
     title="Proof of equal computation",
+    about="the worst error of every contestant on every rung of the proof",
     short="Proof",
     tables=tables,
     context=context,

@@ -32,4 +32,11 @@ def toolchains(results: Results) -> list[str]:
     return [f"{framework}: {packages}" for framework, packages in sorted(lines.items())]
 
 
-SECTION = Section(id="reproduce", order=200, title="Reproduce", context=context, shown=lambda _: True)
+SECTION = Section(
+    id="reproduce",
+    order=200,
+    title="Reproduce",
+    about="the study, the versions and the commands",
+    context=context,
+    shown=lambda _: True,
+)

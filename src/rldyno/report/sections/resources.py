@@ -146,6 +146,7 @@ SECTION = Section(
     id="resources",
     order=60,
     title="CPU and memory",
+    about="the worker and its child processes against time; where memory goes",
     charts=charts,
     tables=lambda material: growth_tables(material.groups),
     curves=CURVES,

@@ -156,6 +156,7 @@ SECTION = Section(
     id="scaling",
     order=80,
     title="Integrals and scaling",
+    about="whole runs against cores, workers, GPUs and hyper-parameters; integrals as in liu2022",
     short="Scaling",
     charts=charts,
     tables=tables,

@@ -86,6 +86,7 @@ SECTION = Section(
     id="seeds",
     order=40,
     title="How many seeds, and why it stopped",
+    about="which pairs of contestants are decided, with how many seeds, and why the others are not",
     short="Seeds",
     tables=tables,
     context=lambda material: {"rule": rule_words(material.results)},

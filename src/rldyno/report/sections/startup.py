@@ -135,6 +135,7 @@ SECTION = Section(
     id="startup",
     order=100,
     title="Start-up and break-even",
+    about="the parts of start-up; from which length of a run another contestant is faster",
     short="Start-up",
     charts=charts,
     tables=tables,

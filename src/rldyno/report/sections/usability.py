@@ -21,5 +21,10 @@ def tables(material: Material) -> list[Table]:
 
 
 SECTION = Section(
-    id="usability", order=160, title="Usability", tables=tables, context=lambda _: {"long": LONG}
+    id="usability",
+    order=160,
+    title="Usability",
+    about="what the frameworks ask of their users",
+    tables=tables,
+    context=lambda _: {"long": LONG},
 )

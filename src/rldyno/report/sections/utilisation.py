@@ -295,6 +295,7 @@ SECTION = Section(
     id="utilisation",
     order=110,
     title="Utilisation, side by side",
+    about="score, time, CPU, memory, GPU and energy of every contestant in every setting",
     short="Utilisation",
     charts=charts,
     tables=tables,

@@ -41,17 +41,89 @@
   const places = [...document.querySelectorAll(".chart")];
   places.forEach((place) => near.observe(place));
 
-  // A page of modest size is drawn whole, so that it prints whole.
-  const isOpen = (place) => !place.closest("details:not([open])");
-  if (places.length <= 200) {
-    const rest = [...places].filter(isOpen);
-    const next = () => {
-      const place = rest.shift();
-      if (place) draw(place).then(() => setTimeout(next));
-    };
-    setTimeout(next, 50);
+  // --- Folds: a link opens what hides its target, and paper has none. ---
+  function reveal(target) {
+    const own = target.querySelector(":scope > details.fold");
+    for (let fold = own ?? target.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  }
+  const targetOf = (hash) => document.getElementById(decodeURIComponent(hash.slice(1)));
+  function follow() {
+    const target = targetOf(location.hash);
+    if (!target) return;
+    reveal(target);
+    target.scrollIntoView();
+    markCurrent(target);
   }
 
+  // More charts than this would keep the browser from printing for minutes.
+  const PRINTED = 200;
+  let opened = null;
+  function beforePrint() {
+    if (opened) return;
+    opened = [...document.querySelectorAll("details:not([open])")];
+    opened.forEach((fold) => (fold.open = true));
+    places.slice(0, PRINTED).forEach(draw);
+  }
+  function afterPrint() {
+    opened?.forEach((fold) => (fold.open = false));
+    opened = null;
+  }
+  addEventListener("beforeprint", beforePrint);
+  addEventListener("afterprint", afterPrint);
+  const paper = matchMedia("print");
+  const onPaper = () => (paper.matches ? beforePrint() : afterPrint());
+  paper.addEventListener("change", onPaper);
+
+  // --- Navigation: where the reader is. ---
+  const menu = document.querySelector(".menu");
+  const links = [...document.querySelectorAll("#contents a")].map((link) => ({ link, section: targetOf(link.hash) }));
+  // A short section at the end of the page cannot reach the top: where a link led there, it is the current one.
+  let chosen = null;
+  function markCurrent(section) {
+    chosen = section ?? chosen;
+    const line = innerHeight * 0.3;
+    const passed = links.filter(({ section }) => section.getBoundingClientRect().top <= line);
+    const current = links.find(({ section }) => section === chosen) ?? passed.at(-1) ?? links[0];
+    for (const { link } of links) {
+      if (link === current.link) link.setAttribute("aria-current", "location");
+      else link.removeAttribute("aria-current");
+    }
+    menu.querySelector(".here").textContent = current.link.textContent;
+    const list = current.link.closest("nav");
+    const { top, bottom } = current.link.getBoundingClientRect();
+    if (top < 0 || bottom > innerHeight) list.scrollTop += top - innerHeight / 2;
+  }
+  let asked = false;
+  addEventListener("scroll", () => {
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => {
+      asked = false;
+      markCurrent();
+    });
+  }, { passive: true });
+  for (const moved of ["wheel", "touchmove", "keydown"]) addEventListener(moved, () => (chosen = null), { passive: true });
+
+  function showMenu(open) {
+    menu.setAttribute("aria-expanded", String(open));
+  }
+  menu.addEventListener("click", () => showMenu(menu.getAttribute("aria-expanded") === "false"));
+  document.addEventListener("keydown", (event) => event.key === "Escape" && showMenu(false));
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest("nav")) showMenu(false);
+    const link = event.target.closest('a[href^="#"]');
+    const target = link && targetOf(link.hash);
+    if (!target) return;
+    showMenu(false);
+    reveal(target);
+    markCurrent(target);
+  });
+  addEventListener("hashchange", follow);
+  markCurrent();
+  follow();
+  onPaper();
+
+  // --- Which contestants the charts show. ---
   for (const chip of document.querySelectorAll(".legend button")) {
     chip.addEventListener("click", () => {
       const show = chip.getAttribute("aria-pressed") === "false";
@@ -62,7 +134,7 @@
     });
   }
 
-  // A row stays when its comparison is chosen and the text is in the row or in the comparison's name.
+  // --- The comparison: filtered and sorted. A row stays when its comparison is chosen and the text is in the row or in the comparison's name.
   const filter = document.querySelector("form.filter");
   const comparisons = [...document.querySelectorAll(".comparison")].map((place) => ({
     place,
@@ -82,13 +154,14 @@
         here += !row.hidden;
       }
       place.hidden = here === 0;
+      if (here && shown + here < 100) reveal(place);
       shown += here;
       all += rows.length;
     }
     filter.querySelector("output").textContent = shown === all ? "" : `${shown} of ${all} rows`;
   }
-  filter.addEventListener("input", applyFilter);
-  filter.addEventListener("submit", (event) => event.preventDefault());
+  filter?.addEventListener("input", applyFilter);
+  filter?.addEventListener("submit", (event) => event.preventDefault());
 
   function sortBy(heading) {
     const table = heading.closest("table");
