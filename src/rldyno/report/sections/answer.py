@@ -74,7 +74,7 @@ def answer_rows(group: Group, metric: Column) -> list[dict[str, Any]]:
             {
                 "contestant": row.contestant,
                 "order": order,
-                "ranked": row.unranked is None,
+                "ranked": row.unranked is None and not group.trust.barred,
                 "value": significant(estimate.point * metric.scale),
                 "low": low,
                 "high": high,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +13,17 @@ from rldyno.columns import Column
 from rldyno.report.material import Material
 from rldyno.report.section import Panel, Section
 from rldyno.report.sections.answer import INTERVALS, answer_chart
+from rldyno.report.sections.trust import badge
 from rldyno.results.load import Results
 from rldyno.text.numbers import factor, number, span
 from rldyno.text.tables import Table
 
+# Comparisons with a chart of their own; the others stand in words.
+CARDS = 4
 # Of fewer rows every reader finds theirs.
 FILTERED = 8
+# Tables with more rows than this, together, are folded away but for the first.
+OPEN_ROWS = 14
 
 
 @dataclass(frozen=True)
@@ -46,16 +52,30 @@ def charts(material: Material) -> tuple[Panel, ...]:
 
 def context(material: Material) -> dict[str, Any]:
     groups = material.groups
-    rows = sum(len(group.rows) for group in groups)
     return {
-        "filtered": rows > FILTERED,
+        "filtered": sum(len(group.rows) for group in groups) > FILTERED,
+        "open_tables": open_tables(groups),
         "sentences": [sentence(group) for group in groups],
+        "badges": [badge(group) for group in groups],
         "caption": INTERVALS,
+        "cards": CARDS,
         "groups": [(group, entry_rows(material.results, group)) for group in groups],
         "algorithms": sorted({group.algorithm for group in groups}),
         "environments": sorted({group.environment for group in groups}),
         "absences": material.absences,
     }
+
+
+def open_tables(groups: Sequence[Group]) -> int:
+    """How many tables a reader sees at once."""
+    return next(
+        (
+            max(1, index)
+            for index in range(len(groups))
+            if sum(len(group.rows) for group in groups[: index + 1]) > OPEN_ROWS
+        ),
+        len(groups),
+    )
 
 
 def entry_rows(results: Results, group: Group) -> list[EntryRow]:

@@ -358,14 +358,18 @@ CHECKS: tuple[Callable[[Results, Sequence[Group]], Pitfall], ...] = (
 )
 
 
+def pitfalls_of(material: Material) -> list[Pitfall]:
+    return material.analysis.once("pitfalls", lambda: look_for(material.results, material.groups))
+
+
 def context(material: Material) -> dict[str, Any]:
-    return {"pitfalls": look_for(material.results, material.groups)}
+    return {"pitfalls": pitfalls_of(material)}
 
 
 def tables(material: Material) -> list[Table]:
     rows = tuple(
         (item.name, item.verdict, item.evidence, (item.fix or "–").replace("`", ""))
-        for item in look_for(material.results, material.groups)
+        for item in pitfalls_of(material)
     )
     title = "Benchmarking pitfalls that were looked for"
     return [Table("pitfalls", title, ("Pitfall", "Verdict", "Evidence", "Fix"), rows)]

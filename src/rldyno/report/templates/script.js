@@ -41,6 +41,14 @@
   const places = [...document.querySelectorAll(".chart")];
   places.forEach((place) => near.observe(place));
 
+  // What is not folded is drawn before the reader gets there.
+  const rest = places.filter((place) => !place.closest("details:not([open])")).slice(0, 20);
+  const next = () => {
+    const place = rest.shift();
+    if (place) draw(place).then(() => setTimeout(next));
+  };
+  setTimeout(next, 50);
+
   // --- Folds: a link opens what hides its target, and paper has none. ---
   function reveal(target) {
     const own = target.querySelector(":scope > details.fold");

@@ -1,0 +1,151 @@
+"""How far the answer can be trusted: every objection in words, with what removes it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from rldyno.answers.groups import Group
+from rldyno.answers.trust import ALONE, BARRED, CLEAR, TOO_NOISY, UNSURE, Objection
+from rldyno.answers.wording import KINDS
+from rldyno.records.status import DONE
+from rldyno.report.heading import seeds_words
+from rldyno.report.material import Material
+from rldyno.report.section import Section
+from rldyno.report.sections import pitfalls
+from rldyno.text.tables import Table
+
+LEVEL_WORDS = {CLEAR: "clear", UNSURE: "doubts", BARRED: "no winner"}
+# Comparisons whose own words an objection shows; the others are counted.
+COMPARISONS_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """One kind of objection, over all comparisons."""
+
+    level: str
+    name: str
+    lines: tuple[str, ...]
+    """Its words, with the comparison in front where the words differ."""
+    comparisons: int
+    fixes: tuple[str, ...]
+
+
+def doubts(groups: Sequence[Group]) -> list[Doubt]:
+    """Those that bar an answer first, then by the number of comparisons they concern."""
+    found: dict[tuple[bool, str], list[tuple[Group, Objection]]] = {}
+    for group in groups:
+        for objection in group.trust.objections:
+            found.setdefault((objection.bars, objection.kind), []).append((group, objection))
+    ordered = sorted(found.items(), key=lambda item: (not item[0][0], -len(item[1])))
+    return [doubt(kind, bars, said, len(groups)) for (bars, kind), said in ordered]
+
+
+def doubt(kind: str, bars: bool, said: Sequence[tuple[Group, Objection]], groups: int) -> Doubt:
+    alike: dict[str, list[str]] = {}
+    for group, objection in said:
+        alike.setdefault(objection.words, []).append(group.label)
+    lines = [
+        words if len(alike) == 1 else f"{where(labels)}: {words}"
+        for words, labels in list(alike.items())[:COMPARISONS_SHOWN]
+    ]
+    rest = len(alike) - COMPARISONS_SHOWN
+    return Doubt(
+        level=BARRED if bars else UNSURE,
+        name=KINDS.get(kind, kind),
+        lines=(*lines, *([f"{rest} more are below, in the comparison."] if rest > 0 else [])),
+        comparisons=len(said),
+        fixes=tuple(dict.fromkeys(objection.fix for _, objection in said if objection.fix))[:1],
+    )
+
+
+def where(labels: Sequence[str]) -> str:
+    return labels[0] if len(labels) == 1 else f"{labels[0]} and {len(labels) - 1} more"
+
+
+def levels(groups: Sequence[Group]) -> list[tuple[str, str]]:
+    """(level, words) of each level that a comparison has."""
+    counts = Counter(group.trust.level for group in groups)
+    share = f" of {len(groups)} comparisons" if len(groups) > 1 else ""
+    return [
+        (level, f"{words}: {counts[level]}{share}" if share else words)
+        for level, words in LEVEL_WORDS.items()
+        if counts[level]
+    ]
+
+
+def checks(material: Material) -> list[tuple[str, str, str]]:
+    """(name, finding, section that has more)."""
+    results = material.results
+    looked_for = pitfalls.pitfalls_of(material)
+    crimes = [item.name for item in looked_for if item.verdict == pitfalls.FOUND]
+    return [
+        ("Seeds", seeds_words(material.groups) or "none", "comparison"),
+        ("Noise", noise_words(results.trials), "machine"),
+        ("Certificates", certificate_words(material.groups), "proof"),
+        (
+            "Pitfalls",
+            f"{len(crimes)} of {len(looked_for)} found" + (f": {'; '.join(crimes)}" if crimes else ""),
+            "pitfalls",
+        ),
+    ]
+
+
+def noise_words(trials: pl.DataFrame) -> str:
+    scores = trials.filter(pl.col("status") == DONE)["noise_score"].drop_nulls()
+    if scores.is_empty():
+        return "not measured"
+    ordered = sorted(scores)
+    middle, worst = ordered[len(ordered) // 2], ordered[-1]
+    return f"median score {middle:.2f}, worst {worst:.2f} (above {TOO_NOISY:g}: disturbed)"
+
+
+def certificate_words(groups: Sequence[Group]) -> str:
+    ran = {row.contestant for group in groups for row in group.rows if row.done}
+    unproven = {row.contestant for group in groups for row in group.rows if row.done and not row.certified}
+    if not unproven:
+        return f"all {len(ran)} contestants" if len(ran) > 1 else "the contestant has one"
+    return f"{len(ran) - len(unproven)} of {len(ran)} contestants; not {', '.join(sorted(unproven))}"
+
+
+def badge(group: Group) -> tuple[str, str]:
+    """(level, words) beside a comparison; one that nobody else could win is a walkover."""
+    if group.trust.about(ALONE) is not None and group.ranked:
+        return BARRED, "walkover: nobody else is ranked"
+    return group.trust.level, LEVEL_WORDS[group.trust.level]
+
+
+def context(material: Material) -> dict[str, Any]:
+    return {
+        "levels": levels(material.groups),
+        "doubts": doubts(material.groups),
+        "checks": checks(material),
+        "comparisons": len(material.groups),
+    }
+
+
+def tables(material: Material) -> list[Table]:
+    rows = tuple(
+        (group.label, LEVEL_WORDS[group.trust.level], objection.words, objection.fix or "–")
+        for group in material.groups
+        for objection in group.trust.objections
+    )
+    columns = ("Comparison", "Level", "Objection", "Fix")
+    return [Table("trust", "What speaks against the answers", columns, rows)] if rows else []
+
+
+SECTION = Section(
+    id="trust",
+    order=15,
+    title="Can it be trusted?",
+    short="Trust",
+    tables=tables,
+    context=context,
+    shown=lambda _: True,
+    open=True,
+)

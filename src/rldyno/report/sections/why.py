@@ -1,0 +1,70 @@
+"""Why: what start-up and a step cost each contestant, and in which phase they differ most."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rldyno.answers.groups import STARTUP, Group, Row
+from rldyno.report.material import OPEN_GROUPS, Material
+from rldyno.report.section import Section
+from rldyno.text.numbers import number
+from rldyno_rig import schema
+
+# Two contestants whose steps differ by less than this share need no reason.
+LEAST_SHARE = 0.05
+
+
+def reasons(material: Material) -> list[tuple[str, str]]:
+    """(comparison, sentences), for those that the page does not fold away."""
+    found = ((group.label, reason(group)) for group in material.groups[:OPEN_GROUPS])
+    return [(label, words) for label, words in found if words]
+
+
+def reason(group: Group) -> str:
+    """Values that were measured, of the first two ranked; who is better is said elsewhere."""
+    costs = [(row, step_costs(group, row)) for row in group.ranked[:2]]
+    known = [(row, cost) for row, cost in costs if cost]
+    if len(known) < 2:
+        return ""
+    (first, fast), (second, slow) = known
+    names = f"`{first.contestant}`", f"`{second.contestant}`"
+    steps = [sum(cost.values()) for _, cost in known]
+    said = [
+        f"A step of training takes {names[0]} {number(steps[0])} µs and {names[1]} {number(steps[1])} µs."
+    ]
+    phase = max(fast, key=lambda name: abs(fast[name] - slow[name]))
+    if abs(steps[0] - steps[1]) > LEAST_SHARE * min(steps):
+        said.append(
+            f"Most of the difference is in {phase}: {number(fast[phase])} and {number(slow[phase])} µs."
+        )
+    starts = [group.runs[row.contestant].middle(STARTUP.name) for row, _ in known]
+    if None not in starts:
+        said.append(f"Start-up takes {' and '.join(f'{number(start)} s' for start in starts if start)}.")
+    return " ".join(said)
+
+
+def step_costs(group: Group, row: Row) -> dict[str, float]:
+    """Phase → microseconds per step, the median over runs; empty where they were not measured."""
+    runs = group.runs[row.contestant]
+    spent = np.stack([runs[f"phase_{phase}_s"] for phase in schema.PHASES])
+    whole = np.isfinite(spent).all(axis=0) & (runs["steps"] > 0)
+    if not whole.any():
+        return {}
+    costs = np.median(spent[:, whole] / runs["steps"][whole], axis=1) * 1e6
+    return dict(zip(schema.PHASES, costs.tolist(), strict=True))
+
+
+def context(material: Material) -> dict[str, Any]:
+    return {"reasons": reasons(material)}
+
+
+SECTION = Section(
+    id="why",
+    order=25,
+    title="Why",
+    context=context,
+    shown=lambda material: bool(reasons(material)),
+    open=True,
+)
