@@ -17,7 +17,7 @@ from rldyno.processes.rig import Ended
 from rldyno.records.machine_facts import MachineFacts
 from rldyno.text.tables import latex, markdown
 from rldyno.toolchains.catalogue import catalogue
-from rldyno.usability import mistakes, package, releases, source, store
+from rldyno.usability import mistakes, package, source, store
 from rldyno.usability import tables as shown
 from rldyno.usability.frameworks import describe
 from rldyno.usability.record import SCHEMA, Absent, UsabilityFile, UsabilityRecord
@@ -146,43 +146,6 @@ def test_where_pip_got_packages_from() -> None:
     log = "Collecting a\n  Downloading a.whl (2 kB)\nCollecting b\n  Using cached b.whl\nProcessing ./c.whl\n"
     assert package.ways(log) == {"from the network": 1, "from pip's cache": 1, "from a local index": 1}
     assert package.ways("") == {}
-
-
-FILES = [
-    {"packagetype": "bdist_wheel", "python_version": "cp310", "upload_time": "2024-05-02T10:00:00"},
-    {"packagetype": "bdist_wheel", "python_version": "cp39", "upload_time": "2024-05-01T10:00:00"},
-    {"packagetype": "sdist", "python_version": "source", "upload_time": "2024-05-03T10:00:00"},
-]
-
-
-def test_a_release_has_the_day_of_its_first_file_and_the_pythons_of_its_wheels() -> None:
-    assert releases.date(FILES) == "2024-05-01"
-    assert releases.pythons(FILES) == ["3.9", "3.10"]
-    assert releases.pythons(FILES[2:]) == []
-    assert releases.date([]) is None
-    assert shown.span(["3.9", "3.10"]) == "3.9–3.10"
-    assert shown.span(["py2", "py3"]) == "py2, py3"
-
-
-def test_without_network_there_is_no_date_but_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(address: str) -> Any:
-        raise OSError("no route to host")
-
-    monkeypatch.setattr(releases, "fetch", refuse)
-    found = releases.measure(Distribution.from_name("packaging"))
-    assert found["released"] is found["latest_released"] is None
-    assert "no route to host" in found["reason"]
-    assert found["requires_python"].startswith(">=")
-
-
-def test_a_version_that_the_index_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        releases, "fetch", lambda address: {"info": {"version": "99"}, "urls": FILES, "releases": {}}
-    )
-    found = releases.measure(Distribution.from_name("packaging"))
-    assert found["released"] is None
-    assert found["reason"].startswith("PyPI has no file")
-    assert (found["latest"], found["latest_released"]) == ("99", "2024-05-01")
 
 
 def record(**parts: Any) -> UsabilityRecord:

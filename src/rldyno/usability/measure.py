@@ -12,14 +12,15 @@ from typing import Any
 
 import psutil
 
-from rldyno.config import cache_dir
+from rldyno.config import cache_dir, load_config
 from rldyno.errors import Problem
 from rldyno.machine.facts import machine_facts
 from rldyno.records import files as records
 from rldyno.toolchains.catalogue import Toolchain, toolchain
-from rldyno.toolchains.resolve import Interpreter, resolve
+from rldyno.toolchains.resolve import Interpreter, resolve, state
 from rldyno.usability import exports, mistakes, package, process, releases, source, starting, store
 from rldyno.usability.frameworks import Description, describe, description_path
+from rldyno.usability.index import pip_indexes
 from rldyno.usability.record import Absent, UsabilityFile, UsabilityRecord
 from rldyno_rig import identity
 from rldyno_rig.job_files import UsabilityJob
@@ -159,7 +160,10 @@ def measure_export(subject: MeasuredFramework, work: Path) -> Json:
 
 
 def measure_release(subject: MeasuredFramework, work: Path) -> Json:
-    return releases.measure(subject.installed[subject.distribution])
+    built = state(subject.chain).built
+    arguments = load_config().pip_args if built is None else built.recipe.pip_args
+    indexes = pip_indexes(subject.interpreter.path, arguments)
+    return releases.measure(subject.installed[subject.distribution], indexes)
 
 
 PARTS: dict[str, Callable[[MeasuredFramework, Path], Json]] = {

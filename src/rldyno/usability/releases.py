@@ -1,24 +1,23 @@
-"""Which Pythons a package supports and when it was released, from its metadata and from PyPI."""
+"""Which Pythons a package supports and when it was released: from its metadata and from pip's index."""
 
 from __future__ import annotations
 
-import json
 import re
-import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.metadata import Distribution
 from typing import Any
 
 from packaging.version import Version
 
+from rldyno.usability.index import Indexes, IndexFile, host_of, project_files
+
 Json = dict[str, Any]
-INDEX = "https://pypi.org/pypi"
-TIMEOUT_S = 15.0
 _CLASSIFIER = re.compile(r"Programming Language :: Python :: (3\.\d+)$")
 
 
-def measure(distribution: Distribution) -> Json:
-    name, version = distribution.metadata["Name"], Version(distribution.version).public
+def measure(distribution: Distribution, indexes: Indexes) -> Json:
+    """Dates are unknown, with the reason, where no index that pip uses here gives them."""
+    name, version = distribution.metadata["Name"], Version(Version(distribution.version).public)
     found: Json = {
         "requires_python": distribution.metadata["Requires-Python"],
         "classifiers": classified(distribution.metadata.get_all("Classifier") or []),
@@ -29,37 +28,48 @@ def measure(distribution: Distribution) -> Json:
         "latest_released": None,
         "reason": None,
     }
-    try:
-        project = fetch(f"{INDEX}/{name}/json")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        return {**found, "reason": f"PyPI did not answer for {name}: {reason}", "passing": True}
-    own = project.get("releases", {}).get(version, [])
+    if not indexes.addresses:
+        return {**found, "reason": "pip uses no index here (--no-index)"}
+    reasons: list[str] = []
+    silent = False
+    for address in indexes.addresses:
+        host = host_of(address)
+        try:
+            files = project_files(indexes, address, name)
+        except (OSError, ValueError) as error:
+            silent = True
+            reasons.append(f"{host} did not answer for {name}: {getattr(error, 'reason', None) or error}")
+            continue
+        found |= latest(files)
+        own = [file for file in files if file.version == version]
+        if own and (released := date(own)):
+            return {**found, "wheels_for": pythons(own), "released": released}
+        reasons.append(
+            f"{host} does not give upload times" if own else f"{host} has no file of {name} {version}"
+        )
+    return {**found, "reason": "; ".join(reasons), **({"passing": True} if silent else {})}
+
+
+def latest(files: Sequence[IndexFile]) -> Json:
+    """The newest final version, and its day."""
+    versions = {file.version for file in files if not file.yanked and not file.version.is_prerelease}
+    if not versions:
+        return {}
+    newest = max(versions)
     return {
-        **found,
-        "wheels_for": pythons(own) if own else None,
-        "released": date(own),
-        "latest": project.get("info", {}).get("version"),
-        "latest_released": date(project.get("urls", [])),
-        "reason": None if own else f"PyPI has no file of {name} {version}",
+        "latest": str(newest),
+        "latest_released": date(file for file in files if file.version == newest),
     }
 
 
-def fetch(address: str) -> Json:
-    """Raises OSError without an answer and ValueError when the answer is not JSON."""
-    with urllib.request.urlopen(address, timeout=TIMEOUT_S) as answer:  # noqa: S310 (always https)
-        found: Json = json.loads(answer.read())
-        return found
-
-
-def date(files: Iterable[Json]) -> str | None:
+def date(files: Iterable[IndexFile]) -> str | None:
     """The day on which the first file of a release was uploaded."""
-    return min((file["upload_time"][:10] for file in files if file.get("upload_time")), default=None)
+    return min((file.uploaded for file in files if file.uploaded), default=None)
 
 
-def pythons(files: Iterable[Json]) -> list[str]:
+def pythons(files: Iterable[IndexFile]) -> list[str]:
     """`["3.11", "3.12"]` or `["py3"]`: the Pythons that have a wheel of their own; [] for source alone."""
-    tags = {file.get("python_version", "") for file in files if file.get("packagetype") == "bdist_wheel"}
+    tags = {tag for file in files for tag in file.pythons or ()}
     versions = {f"3.{tag[3:]}" for tag in tags if re.fullmatch(r"cp3\d+", tag)}
     return sorted(versions, key=Version) or sorted(tag for tag in tags if tag.startswith("py"))
 
