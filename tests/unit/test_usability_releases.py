@@ -133,6 +133,7 @@ def test_a_name_and_a_password_in_the_address_are_sent_as_such(index: Index) -> 
     assert sent == "Basic " + base64.b64encode(b"me:p@ss").decode()
 
 
+@pytest.mark.slow
 def test_the_index_is_the_one_that_pip_uses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     python = Path(sys.executable)
     assert pip_indexes(python) == Indexes((DEFAULT_INDEX,))
