@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rldyno.answers.advice import Advice, choices_by_axis
+from rldyno.answers.advice import Advice
 from rldyno.answers.analysis import Analysis
+from rldyno.answers.axes import choices_by_axis
 from rldyno.answers.ranking import EXPECTED
 from rldyno.answers.wording import (
     SUPERLATIVES,
@@ -60,7 +61,7 @@ def test_few_seeds_lower_the_confidence_and_name_the_command(tmp_path: Path) -> 
     (pick,) = advice(tmp_path / "r", NUMPY, TORCH, seeds=3).picks
     assert pick.confidence == "moderate"
     said = confidence_words(pick)
-    assert f"rldyno run STUDY --out {tmp_path / 'r'} --amend" in said
+    assert f"rldyno run {tmp_path / 'r'} --seeds 5..10" in said
 
 
 def test_equals_are_told_to_be_equal(tmp_path: Path) -> None:
@@ -69,7 +70,7 @@ def test_equals_are_told_to_be_equal(tmp_path: Path) -> None:
     assert pick.confidence == "low"
     said = confidence_words(pick)
     assert "may be chance" in said
-    assert 'until = "resolved" }' in said or "no reasonable number of seeds" in said
+    assert "--seeds 5.." in said or "no reasonable number of seeds" in said
 
 
 def test_run_length_flips_the_choice(tmp_path: Path) -> None:
@@ -139,7 +140,7 @@ def test_no_advice_from_the_unequal(tmp_path: Path) -> None:
 def test_no_advice_from_one_seed(tmp_path: Path) -> None:
     (refusal,) = advice(tmp_path / "r", NUMPY, TORCH, seeds=1).refusals
     assert refusal.why == "With one seed the spread is unknown."
-    assert "seeds = { min = 5, " in refusal.instead
+    assert refusal.instead == f"For more seeds: rldyno run {tmp_path / 'r'} --seeds 5..10"
 
 
 def test_no_advice_from_a_noisy_machine(tmp_path: Path) -> None:

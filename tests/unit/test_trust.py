@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from test_answers import printed
 from typer.testing import CliRunner
@@ -18,6 +19,7 @@ from rldyno.answers.trust import BARRED, CLEAR, UNSURE, Objection, Trust
 from rldyno.answers.wording import headline, sentence
 from rldyno.cli import app
 from rldyno.results.columns import column
+from rldyno_rig import schema
 from synthetic import NUMPY, TORCH, Contestant, Shape, write_results
 
 JAX = Contestant("jax:jit", 50_000, certificate="stale")
@@ -171,7 +173,17 @@ def test_no_fix_edits_the_records(tmp_path: Path) -> None:
     for name, make in BARRED_RESULTS.items():
         root = make(tmp_path / name)
         for objection in group_in(root).trust.objections:
-            assert f"{root}/" not in objection.fix
+            assert f"in {root}" not in objection.fix
+            assert "--amend" not in objection.fix
+
+
+def test_a_fix_names_the_study_that_the_user_gave(tmp_path: Path) -> None:
+    root = BARRED_RESULTS["unreached"](tmp_path / "r")
+    manifest = json.loads((root / "manifest.json").read_text())
+    (root / "manifest.json").write_text(json.dumps(manifest | {"study_path": "studies/mine.toml"}))
+    assert group_in(root).trust.fixes == (
+        f"Raise [budget] in studies/mine.toml, then: rldyno run studies/mine.toml --out {root}-again",
+    )
 
 
 def test_every_rule_has_its_kind_in_words() -> None:
@@ -189,3 +201,47 @@ def test_a_task_without_tuned_values_is_a_doubt(tmp_path: Path) -> None:
     group = group_in(root)
     assert kinds(group)["untuned"] is False
     assert "DQN is not tuned for CartPole-v1" in group.trust.words
+
+
+# --- nobody learned -----------------------------------------------------------------------------------------
+
+
+def write_returns(root: Path, returns: Callable[[int], float]) -> Path:
+    """200 episodes per trial, their returns by their number."""
+    rng = np.random.default_rng(3)
+    for path in root.glob("trials/*/episodes.csv"):
+        values = [max(1.0, round(returns(index) * rng.uniform(0.7, 1.3))) for index in range(200)]
+        steps = np.cumsum(values)
+        rows = [
+            f"{index + 1},0,{int(step)},{int(step) * 1000},{value},{int(value)},1"
+            for index, (value, step) in enumerate(zip(values, steps, strict=True))
+        ]
+        path.write_text("\n".join([",".join(schema.EPISODE_COLUMNS), *rows]) + "\n")
+    return root
+
+
+def test_a_study_in_which_nobody_learned_says_so(tmp_path: Path) -> None:
+    """Random play on CartPole gives 22; a network that always pushes to one side 9.4."""
+    root = write_returns(
+        written(tmp_path / "r", stop_return=None, seeds=6), lambda index: 22 if index < 40 else 9.4
+    )
+    group = group_in(root)
+    assert kinds(group)["unlearned"] is False
+    assert group.unlearned is not None
+    assert group.unlearned.end == pytest.approx(9.4, abs=0.3)
+    assert "Nobody learned: the mean return is 9." in sentence(group)
+    assert "Nobody learned: " in CliRunner().invoke(app, ["advise", str(root)]).output
+    noisy = disturb(root, 12)
+    assert "Nobody learned: " in sentence(group_in(noisy))
+
+
+def test_a_slow_rise_is_learning(tmp_path: Path) -> None:
+    root = write_returns(written(tmp_path / "r", stop_return=None), lambda index: 20 + index / 20)
+    assert group_in(root).unlearned is None
+
+
+def test_a_few_episodes_tell_nothing(tmp_path: Path) -> None:
+    root = written(tmp_path / "r", stop_return=None, seeds=2)
+    for path in root.glob("trials/*/episodes.csv"):
+        path.write_text("\n".join(path.read_text().splitlines()[:20]) + "\n")
+    assert group_in(root).unlearned is None

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from rldyno.answers.axes import AxisAnswer, ChoiceByAxis, axis_answers, choices_by_axis
 from rldyno.answers.break_even import RunCosts, RunLengths, run_costs, run_lengths
 from rldyno.answers.comparison import SEED, with_metric
-from rldyno.answers.groups import THROUGHPUT, Group, Row, axis_words, run_values, setting_label
+from rldyno.answers.groups import THROUGHPUT, Group, Row, run_values
 from rldyno.answers.trust import CHANCE, CLEAR, Trust, compared
 from rldyno.columns import Column
 from rldyno.errors import Problem
@@ -82,6 +81,8 @@ class Advice:
     refusals: tuple[Refusal, ...]
     lengths: tuple[tuple[Pick, RunLengths], ...]
     by_axis: tuple[ChoiceByAxis, ...]
+    axes: tuple[AxisAnswer, ...]
+    """What each setting does to each contestant, by speed or the time to the threshold."""
 
 
 def advise(
@@ -139,6 +140,7 @@ def advise_task(
         by_axis=choices_by_axis(
             [(pick.group.axes, pick.contestant, pick.confidence != LOW) for pick in picks]
         ),
+        axes=axis_answers(results, groups),
     )
 
 
@@ -186,86 +188,3 @@ def group_run_costs(group: Group) -> list[RunCosts]:
     """Of the ranked contestants; the same for every question, so that its answers agree."""
     ranked = {row.contestant: group.runs[row.contestant] for row in group.ranked}
     return run_costs(ranked, np.random.default_rng(SEED))
-
-
-Choice = tuple[dict[str, Any], str, bool]
-"""Axes of a group, the contestant picked there, whether the difference is clear."""
-
-
-@dataclass(frozen=True)
-class ChoiceByAxis:
-    """Picks along one axis, everything else the same."""
-
-    axis: str
-    setting: str
-    """The other axes that vary: `2 cores`."""
-    stretches: tuple[tuple[tuple[Any, ...], str, bool], ...]
-    """(neighbouring levels, their pick, whether the difference is clear at all of them)."""
-
-    @property
-    def changes(self) -> bool:
-        return len(self.stretches) > 1
-
-    @property
-    def words(self) -> str:
-        where = f" ({self.setting})" if self.setting else ""
-        parts = [
-            f"{levels_words(self.axis, levels)} `{pick}`" + ("" if clear else ", which may be chance")
-            for levels, pick, clear in self.stretches
-        ]
-        if self.changes:
-            return f"The choice changes with {axis_name(self.axis)}{where}: {'; '.join(parts)}."
-        levels, pick, clear = self.stretches[0]
-        doubt = "" if clear else ", but the difference is not clear everywhere"
-        return f"`{pick}` stays the choice for {levels_words(self.axis, levels)}{where}{doubt}."
-
-
-def choices_by_axis(choices: Sequence[Choice]) -> tuple[ChoiceByAxis, ...]:
-    """One per axis that varies and per setting of the other axes."""
-    if len(choices) < 2:
-        return ()
-    axes = [name for name in choices[0][0] if len({key_of(axes[name]) for axes, _, _ in choices}) > 1]
-    found = []
-    for axis in axes:
-        others = [name for name in axes if name != axis]
-        lines: dict[str, list[Choice]] = {}
-        for choice in choices:
-            lines.setdefault(json.dumps([choice[0][name] for name in others], default=str), []).append(choice)
-        found += [
-            ChoiceByAxis(axis, setting_label(line[0][0], others), stretches(axis, line))
-            for line in lines.values()
-            if len(line) > 1
-        ]
-    return tuple(found)
-
-
-def stretches(axis: str, line: Sequence[Choice]) -> tuple[tuple[tuple[Any, ...], str, bool], ...]:
-    ordered = sorted(line, key=lambda choice: key_of(choice[0][axis]))
-    merged: list[tuple[list[Any], str, bool]] = []
-    for axes, pick, clear in ordered:
-        if merged and merged[-1][1] == pick:
-            levels, _, sure = merged.pop()
-            merged.append(([*levels, axes[axis]], pick, sure and clear))
-        else:
-            merged.append(([axes[axis]], pick, clear))
-    return tuple((tuple(levels), pick, clear) for levels, pick, clear in merged)
-
-
-def key_of(level: Any) -> tuple[bool, float, str]:
-    """Numbers in their order, `[64, 64]` by its size, then texts; none comes first."""
-    if isinstance(level, str) and level.startswith("["):
-        widths = json.loads(level)
-        flat = [width for width in widths if isinstance(width, int)]
-        return (True, float(sum(flat)), level)
-    number = float(level) if isinstance(level, int | float) else 0.0
-    return (level is not None, number, "" if isinstance(level, int | float) else str(level))
-
-
-def levels_words(axis: str, levels: Sequence[Any]) -> str:
-    if len(levels) == 1:
-        return axis_words(axis, levels[0])
-    return f"{axis_name(axis)} {', '.join(map(str, levels[:-1]))} and {levels[-1]}"
-
-
-def axis_name(axis: str) -> str:
-    return {"max_episode_steps": "the limit of episodes"}.get(axis, axis.removeprefix("hyper."))

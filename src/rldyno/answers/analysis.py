@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rldyno.answers.advice import Advice, advise, group_run_costs
+from rldyno.answers.axes import AxisAnswer, axis_answers
 from rldyno.answers.break_even import RunCosts
 from rldyno.answers.comparison import SEED, compare, with_metric
 from rldyno.answers.groups import Group
@@ -39,6 +40,11 @@ class Analysis:
     def comparisons(self) -> tuple[Group, ...]:
         """One per algorithm × environment × setting: its contestants' figures, ratios and learning parity."""
         return compare(self.results)
+
+    @cached_property
+    def axis_answers(self) -> tuple[AxisAnswer, ...]:
+        """What each setting that varies does to each contestant."""
+        return axis_answers(self.results, self.comparisons)
 
     @cached_property
     def distances(self) -> list[Distance]:

@@ -20,6 +20,7 @@ from rldyno.answers.groups import (
     run_values,
     setting_label,
 )
+from rldyno.answers.learned import nobody_learned
 from rldyno.answers.learning import group_parity
 from rldyno.answers.pairs import EQUAL, Scale, chances, compare_pairs, seeded, seeds_missing
 from rldyno.answers.ranking import EXPECTED, with_expected
@@ -97,6 +98,7 @@ def compare_group(
         rows=tuple(rows),
         trials=trials,
         runs=runs,
+        unlearned=nobody_learned(results, runs),
     )
     runs, shared = with_expected(runs, {row.contestant: runs[row.contestant] for row in group.ranked})
     if shared is not None:

@@ -12,20 +12,18 @@ CHECKS_COST = 1.5
 
 
 def study_words(results: Results) -> str:
-    return "the study file"
-
-
-def study_argument(results: Results) -> str:
-    return "STUDY"
+    path = results.manifest.study_path
+    return path if path.endswith(".toml") else "your study file"
 
 
 def resume(results: Results) -> str:
-    return f"rldyno run {study_argument(results)} --out {results.directory}"
+    return f"rldyno run {results.directory}"
 
 
 def again(results: Results) -> str:
     """The same study, measured anew."""
-    return f"{resume(results)}-again"
+    study = results.manifest.study_path or results.directory / "study.toml"
+    return f"rldyno run {study} --out {results.directory}-again"
 
 
 def quieter(results: Results) -> str:
@@ -34,6 +32,10 @@ def quieter(results: Results) -> str:
 
 def larger_budget(results: Results) -> str:
     return f"Raise [budget] in {study_words(results)}, then: {again(results)}"
+
+
+def learnable(results: Results) -> str:
+    return f"Raise [budget] or change the hyper-parameters in {study_words(results)}, then: {again(results)}"
 
 
 def stop_rule(results: Results) -> str:
@@ -59,13 +61,13 @@ def enough_seeds(results: Results) -> str:
 
 
 def deciding_seeds(results: Results, have: int, more: int) -> str:
-    return adaptive_seeds(results, max(have, 2), have + math.ceil(CHECKS_COST * more))
+    most = max(have + math.ceil(CHECKS_COST * more), 2 * ENOUGH_RUNS)
+    return adaptive_seeds(results, max(have, ENOUGH_RUNS), most)
 
 
 def adaptive_seeds(results: Results, fewest: int, most: int) -> str:
     """More seeds after results were seen, by the rule whose tests allow for that."""
-    seeds = f'{{ min = {fewest}, max = {most}, until = "resolved" }}'
-    return f"Set seeds = {seeds} in {study_words(results)}, then: {resume(results)} --amend"
+    return f"For more seeds: {resume(results)} --seeds {fewest}..{most}"
 
 
 def finish(results: Results) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from rldyno.answers.learned import Unlearned
 from rldyno.answers.learning import LearningParity
 from rldyno.answers.ranking import EXPECTED
 from rldyno.answers.runs import Runs
@@ -121,6 +122,8 @@ class Group:
     """Contestant → its finished runs."""
     shared_steps: float | None = None
     """Steps to the threshold of all ranked contestants together; None where their own times are compared."""
+    unlearned: Unlearned | None = None
+    """Returns at both ends of the runs, where nobody learned."""
     trusts: Mapping[str, Trust] = field(default_factory=dict)
     """Metric → what may be said of the contestants by it."""
 

@@ -20,6 +20,7 @@ from rldyno.text.numbers import bounds, factor, number
 
 # More groups than this are left to the report.
 GROUPS_SHOWN = 12
+AXES_SHOWN = 12
 WIDTH = 100
 TABLE_WIDTH = 112
 SHORT = {STALE: "proof out of date", ABSENT: "not proven", FAILED: "proof failed"}
@@ -37,6 +38,10 @@ def print_answer(analysis: Analysis, console: Console) -> None:
         print_line(console, sentence(group), bold=len(groups) == 1)
     if len(groups) > GROUPS_SHOWN:
         print_line(console, f"{len(groups) - GROUPS_SHOWN} more comparisons are in the report.")
+    for answer in analysis.axis_answers[:AXES_SHOWN]:
+        print_line(console, answer.words)
+    if (more := len(analysis.axis_answers) - AXES_SHOWN) > 0:
+        print_line(console, f"{more} more settings are in the report.")
     for line in [*remarks(analysis.results, groups), *what_to_do(groups)]:
         print_line(console, line)
 

@@ -7,7 +7,7 @@ ratio and no superlative) or weakens it (the answer stands, with the doubt besid
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,9 +21,11 @@ from rldyno.results.load import Results
 from rldyno.stats.bootstrap import ENOUGH_RUNS
 from rldyno.stats.equivalence import DIFFERENT, UNDECIDED
 from rldyno.study.origins import untuned_words
+from rldyno.text.numbers import number
 
 if TYPE_CHECKING:
     from rldyno.answers.groups import Group, MetricValue, Row
+    from rldyno.answers.runs import Runs
 
 CLEAR, UNSURE, BARRED = "clear", "unsure", "barred"
 
@@ -132,29 +134,40 @@ def seeds(results: Results, group: Group, metric: Column) -> Objection | None:
     if len(group.ranked) < 2:
         return None
     fewest = min(row.done for row in group.ranked)
-    if fewest < 2:
-        words = "With one seed the spread is unknown."
-        return Objection(SEEDS, True, words, fixes.enough_seeds(results))
     first_two = compared(group, metric)[:2]
-    fewest = min((row.done for row in first_two), default=fewest)
-    decided = results.manifest.adaptive is not None and all(
-        settled(row.figures[metric.name]) for row in first_two[1:]
-    )
-    if fewest >= ENOUGH_RUNS or decided:
+    if fewest > 1 and first_two:
+        fewest = min(row.done for row in first_two)
+        figure = first_two[-1].figures[metric.name]
+        if results.manifest.adaptive is not None and settled(figure):
+            return None
+        if figure.more_seeds is not None:
+            return few_seeds(results, fewest, fixes.deciding_seeds(results, fewest, figure.more_seeds))
+    return few_seeds(results, fewest)
+
+
+def few_seeds(results: Results, fewest: int, fix: str = "") -> Objection | None:
+    if fewest >= ENOUGH_RUNS:
         return None
-    return Objection(SEEDS, False, f"{fewest} seeds are too few to be sure.", fixes.enough_seeds(results))
+    one = fewest < 2
+    words = "With one seed the spread is unknown." if one else f"{fewest} seeds are too few to be sure."
+    return Objection(SEEDS, one, words, fix or fixes.enough_seeds(results))
 
 
 def noise(results: Results, group: Group, metric: Column) -> Objection | None:
     if len(group.ranked) < 2:
         return None
-    scores = np.concatenate([group.runs[row.contestant].known("noise_score") for row in group.ranked])
-    disturbed = int((scores > TOO_NOISY).sum())
-    if not disturbed:
+    return disturbed(results, [group.runs[row.contestant] for row in group.ranked])
+
+
+def disturbed(results: Results, runs: Sequence[Runs]) -> Objection | None:
+    """More than half of the trials bar."""
+    scores = np.concatenate([done.known("noise_score") for done in runs])
+    count = int((scores > TOO_NOISY).sum())
+    if not count:
         return None
-    share = f"{disturbed} of {len(scores)} trials"
+    share = f"{count} of {len(scores)} trials"
     words = f"{share} ran on a disturbed machine (noise score above {TOO_NOISY:g})."
-    return Objection(NOISE, disturbed > len(scores) / 2, words, fixes.quieter(results))
+    return Objection(NOISE, count > len(scores) / 2, words, fixes.quieter(results))
 
 
 def certificate(results: Results, group: Group, metric: Column) -> Objection | None:
@@ -170,6 +183,18 @@ def certificate(results: Results, group: Group, metric: Column) -> Objection | N
 def proof_fix(results: Results, unproven: list[Row]) -> str:
     stale = any(row.certificate == STALE for row in unproven)
     return fixes.prove(results, sorted(row.contestant for row in unproven), stale)
+
+
+def unlearned(results: Results, group: Group, metric: Column) -> Objection | None:
+    """Speeds can be compared all the same, but they are not speeds of learning."""
+    found = group.unlearned
+    if found is None:
+        return None
+    words = (
+        f"Nobody learned: the mean return is {number(found.end)} at the end of the runs, "
+        f"{number(found.start)} at their start."
+    )
+    return Objection(UNLEARNED, False, words, fixes.learnable(results))
 
 
 def parity(results: Results, group: Group, metric: Column) -> Objection | None:
@@ -209,7 +234,11 @@ def chance(results: Results, group: Group, metric: Column) -> Objection | None:
 
 
 def pending(results: Results, group: Group, metric: Column) -> Objection | None:
-    left = sum(row.pending for row in group.rows)
+    return unfinished(results, group.rows)
+
+
+def unfinished(results: Results, rows: Sequence[Row]) -> Objection | None:
+    left = sum(row.pending for row in rows)
     if not left:
         return None
     verb = "trial has" if left == 1 else "trials have"
@@ -233,6 +262,7 @@ RULES: tuple[Rule, ...] = (
     seeds,
     noise,
     certificate,
+    unlearned,
     parity,
     chance,
     pending,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from rldyno.answers.advice import Pick
+from rldyno.answers.advice import LOW, Pick
 from rldyno.answers.break_even import RunLengths
 from rldyno.answers.groups import THRESHOLD, Group, Row
 from rldyno.answers.trust import (
@@ -115,8 +115,15 @@ def verdict(group: Group) -> str:
         )
     rows = compared(group, metric)
     if trust.barred:
-        measured = ", ".join(value_words(row, metric) for row in rows)
-        return f"No winner on {task}. {trust.words}" + (f" {metric.heading}: {measured}." if measured else "")
+        values = ", ".join(value_words(row, metric) for row in rows)
+        learned = trust.about(UNLEARNED)
+        said = [
+            f"No winner on {task}.",
+            trust.words,
+            learned.words if learned else "",
+            f"{metric.heading}: {values}." if values else "",
+        ]
+        return " ".join(filter(None, said))
     if trust.about(CHANCE) is not None:
         equal = rows[1].figures[metric.name].equal_within is not None
         none = "No single winner" if equal else "No clear winner"
@@ -228,6 +235,10 @@ def gap_words(metric: Column, ratio: str, other: str) -> str:
 
 def pick_words(pick: Pick) -> str:
     """`Take X: it learns fastest, 1.84 s [1.71, 1.92]; Y takes 3.2× [2.9, 3.5] as long.`"""
+    metric = pick.metric
+    if pick.confidence == LOW:
+        either = f"{value_words(pick.best, metric)} or {value_words(pick.runner_up, metric)}"
+        return f"Take {either}: neither is clearly better."
     other, ratio = f"`{pick.runner_up.contestant}`", pick.ratio
     if ratio is None:
         gap = f"{other} does not reach the threshold within the budget"

@@ -10,6 +10,7 @@ import polars as pl
 
 if TYPE_CHECKING:
     from rldyno.answers.advice import Advice
+    from rldyno.answers.axes import AxisAnswer
     from rldyno.answers.groups import Group
     from rldyno.claims.decide import ClaimVerdict
     from rldyno.stats.bootstrap import Estimate
@@ -43,6 +44,19 @@ ADVICE = {
     "ratio_high": pl.Float64,
     "confidence": pl.String,
     "no_advice": pl.String,
+}
+AXES = {
+    "place": pl.String,
+    "axis": pl.String,
+    "base": pl.String,
+    "level": pl.String,
+    "metric": pl.String,
+    "contestant": pl.String,
+    "state": pl.String,
+    "times_as_fast": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "no_answer": pl.String,
 }
 CLAIMS = {
     "claim": pl.String,
@@ -112,6 +126,26 @@ def _advice_lines(advice: Advice) -> Iterator[str]:
         yield f"{pick.group.label}: {pick_words(pick)} {confidence_words(pick)}"
     for refusal in advice.refusals:
         yield f"{refusal.group.label}: no advice. {refusal.why} {refusal.instead}".rstrip()
+
+
+def axes_frame(found: Sequence[AxisAnswer]) -> pl.DataFrame:
+    """One row per setting and contestant, or per setting where nothing may be said."""
+    return pl.DataFrame([row for answer in found for row in _axis_rows(answer)], schema=AXES)
+
+
+def _axis_rows(answer: AxisAnswer) -> Iterator[dict[str, Any]]:
+    setting = {
+        "place": answer.place,
+        "axis": answer.axis,
+        "base": str(answer.base),
+        "level": str(answer.level),
+        "metric": answer.metric.key,
+    }
+    if answer.trust.barred:
+        yield {**setting, "no_answer": answer.trust.words}
+    for change in answer.changes:
+        size = bounds(change.ratio, ("times_as_fast", "low", "high"))
+        yield {**setting, "contestant": change.contestant, "state": change.state, **size}
 
 
 def claims_frame(found: Sequence[ClaimVerdict]) -> pl.DataFrame:

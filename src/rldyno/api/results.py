@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from rldyno.api.answer import Answer, sentence_html, to_pandas
-from rldyno.api.frames import advice_frame, advice_text, claims_frame, claims_text, comparison_frame
+from rldyno.api.frames import (
+    advice_frame,
+    advice_text,
+    axes_frame,
+    claims_frame,
+    claims_text,
+    comparison_frame,
+)
 from rldyno.api.html import comparison_html
 from rldyno.errors import Problem
 from rldyno.libraries import needed_for
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from rldyno.answers.advice import Advice
+    from rldyno.answers.axes import AxisAnswer
     from rldyno.answers.groups import Group
     from rldyno.claims.decide import ClaimVerdict
 
@@ -103,6 +111,11 @@ class StudyResults:
         """Which contestant to choose, one item per algorithm and environment: as `rldyno advise`."""
         found = self._analysis.advice(goal, algorithm, environment)
         return Answer(found, advice_frame(found), advice_text(found))
+
+    def axes(self) -> Answer[AxisAnswer]:
+        """What each setting that varies (cores, batch size …) does to each contestant."""
+        found = self._analysis.axis_answers
+        return Answer(found, axes_frame(found), "\n".join(answer.words for answer in found))
 
     def claims(self, file: Path | str | None = None) -> Answer[ClaimVerdict]:
         """Which published claims these results support, or those of a file: as `rldyno claims`."""

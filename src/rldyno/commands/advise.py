@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from rldyno.answers.advice import Advice, Pick
+    from rldyno.answers.axes import AxisAnswer
     from rldyno.answers.break_even import BreakEven
     from rldyno.answers.trust import Trust
     from rldyno.stats.bootstrap import Estimate
@@ -66,6 +67,8 @@ def print_advice(found: Advice, console: Console) -> None:
         print_line(f"… and {len(found.picks) - SETTINGS_SHOWN} more settings; --json has them all.", "dim")
     for choice in found.by_axis:
         print_line(choice.words)
+    for answer in found.axes[:SETTINGS_SHOWN]:
+        print_line(answer.words)
     for pick, lengths in found.lengths[:SETTINGS_SHOWN]:
         prefix = f"{pick.group.setting}: " if pick.group.setting else ""
         print_line(prefix + wording.length_words(pick, lengths))
@@ -109,6 +112,7 @@ def advice_json(found: Advice) -> dict[str, Any]:
             }
             for choice in found.by_axis
         ],
+        "axes": [axis_json(answer) for answer in found.axes],
     }
 
 
@@ -127,6 +131,22 @@ def pick_json(pick: Pick) -> dict[str, Any]:
             for name in (pick.contestant, pick.runner_up.contestant)
             for trial in pick.group.runs[name].trials
         ],
+    }
+
+
+def axis_json(answer: AxisAnswer) -> dict[str, Any]:
+    return {
+        "axis": answer.axis,
+        "base": answer.base,
+        "level": answer.level,
+        "place": answer.place,
+        "metric": answer.metric.name,
+        "trust": answer.trust.level,
+        "contestants": [
+            {"contestant": item.contestant, "state": item.state, "times_as_fast": estimate_json(item.ratio)}
+            for item in answer.changes
+        ],
+        "words": answer.words,
     }
 
 

@@ -1,0 +1,74 @@
+"""Whether anybody learned: the returns at the end of the runs against those at their start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rldyno.answers.runs import Runs
+from rldyno.records.csv_files import read_csvs
+from rldyno.records.directory import ResultsDirectory
+from rldyno.results.load import Results
+from rldyno.stats.bootstrap import Floats
+from rldyno.stats.equivalence import ALPHA
+from rldyno.stats.significance import Moments, difference
+from rldyno_rig import schema
+
+# Episodes at either end of a run: at most this many, and no more than a quarter of them.
+WINDOW = 100
+# Fewer episodes of a contestant than this at either end tell nothing.
+FEWEST_EPISODES = 10
+# A rise that is smaller than this share of the spread of single episodes is not learning.
+LEAST_RISE = 0.2
+
+
+@dataclass(frozen=True)
+class Unlearned:
+    """Nobody's returns rose: their mean over the first and over the last episodes of all runs."""
+
+    start: float
+    end: float
+
+
+def nobody_learned(results: Results, runs: Mapping[str, Runs]) -> Unlearned | None:
+    """None where somebody learned, or where too few episodes ended to tell."""
+    ran = {name: done for name, done in runs.items() if len(done)}
+    if not ran or any((done["threshold_reached"] > 0).any() for done in ran.values()):
+        return None
+    starts, ends = [], []
+    for done in ran.values():
+        first, last = both_ends(results, done)
+        if len(first) < FEWEST_EPISODES or rose(first, last, ALPHA / len(ran)):
+            return None
+        starts.append(first)
+        ends.append(last)
+    return Unlearned(float(np.concatenate(starts).mean()), float(np.concatenate(ends).mean()))
+
+
+def both_ends(results: Results, done: Runs) -> tuple[Floats, Floats]:
+    """Returns of the first episodes of all runs of a contestant, and of the last ones."""
+    pairs = [(returns[:window], returns[-window:]) for returns, window in windows(results, done)]
+    if not pairs:
+        return np.zeros(0), np.zeros(0)
+    firsts, lasts = zip(*pairs, strict=True)
+    return np.concatenate(firsts), np.concatenate(lasts)
+
+
+def windows(results: Results, done: Runs) -> Iterator[tuple[Floats, int]]:
+    home = ResultsDirectory(results.directory)
+    paths = [home.trial(trial) / schema.EPISODES_FILE for trial in done.trials]
+    frame, lengths, _ = read_csvs(paths, schema.EPISODE_COLUMNS, ("return",))
+    returns = frame["return"].to_numpy()
+    for end, length in zip(np.cumsum(lengths), lengths, strict=True):
+        window = min(WINDOW, length // 4)
+        if window:
+            yield returns[end - length : end], window
+
+
+def rose(first: Floats, last: Floats, alpha: float) -> bool:
+    """Clearly, by Welch's test, and by more than a trifle."""
+    before, after = Moments.of(first), Moments.of(last)
+    rise = difference(after, before)
+    return rise.p_above(0) <= alpha and rise.mean > LEAST_RISE * before.variance**0.5
