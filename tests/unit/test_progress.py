@@ -10,7 +10,7 @@ from rich.console import Console
 
 from rldyno.probe.metrics import sample_columns
 from rldyno.session import progress
-from rldyno.session.progress import Eta, Snapshot, TrialProgress, duration, open_display, read_progress
+from rldyno.session.progress import Snapshot, TrialProgress, duration, open_display, read_progress
 from rldyno_rig import schema
 from rldyno_rig.trial_file import Budget
 
@@ -59,17 +59,6 @@ def test_the_budget_nearest_its_end_counts() -> None:
     rows = [{"time_ns": 1.0, "step": 100.0, "episode": 1.0, "act_ns": 90e9}]
     assert progress.budget_share(rows, BUDGET) == 0.9
     assert progress.budget_share(rows, Budget()) is None
-
-
-def test_time_left_learns_from_what_trials_took() -> None:
-    eta = Eta({"a": 10.0, "b": 10.0, "c": 20.0})
-    assert eta.remaining_s({}) == 40.0
-    eta.finished("a", 20.0)
-    assert eta.remaining_s({}) == 60.0
-    assert eta.remaining_s({"b": 0.5}) == 50.0
-    eta.finished("b", 10.0)
-    eta.finished("c", 10.0)
-    assert eta.remaining_s({}) is None
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,10 @@ from rldyno.records.machine_facts import MachineFacts
 from rldyno.records.manifest import Manifest
 from rldyno.records.outcome import Noise, Outcome
 from rldyno.records.trial_state import read_outcome, read_trial
+from rldyno.session.eta import Eta
 from rldyno.session.following import Follower, KnownConditions
 from rldyno.session.preparation import prepare
-from rldyno.session.progress import Eta, PlainDisplay
+from rldyno.session.progress import PlainDisplay
 from rldyno.study.file import load_study
 from rldyno.study.plan import make_plan
 from rldyno.toolchains.resolve import Interpreter

@@ -80,16 +80,6 @@ def estimate(plan: Plan, rates: Rates) -> TimeEstimate:
     return TimeEstimate(tuple(guesses[trial.cell] for trial in plan.trials))
 
 
-def estimated_seconds(plan: Plan, trials: set[str]) -> dict[str, float]:
-    """Trial → seconds, for those of these trials that can be estimated."""
-    guesses = zip(plan.trials, estimate(plan, load_rates()).guesses, strict=True)
-    return {
-        trial.id: guess.seconds
-        for trial, guess in guesses
-        if trial.id in trials and guess.seconds is not None
-    }
-
-
 def load_rates() -> Rates:
     shipped = resources.files("rldyno").joinpath("data/rates.json").read_text(encoding="utf-8")
     return Rates(own=_read(rates_file()), shipped=_parse(shipped))

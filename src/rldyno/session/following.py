@@ -13,8 +13,9 @@ from rldyno.records.manifest import Manifest
 from rldyno.records.outcome import Outcome
 from rldyno.records.trial_state import TrialState, trial_state
 from rldyno.session.estimate import remember
+from rldyno.session.eta import Eta, Running
 from rldyno.session.preparation import with_conditions
-from rldyno.session.progress import Display, Eta, Snapshot, duration, read_progress
+from rldyno.session.progress import Display, Snapshot, duration, read_progress
 from rldyno_rig.trial_file import Conditions
 
 
@@ -64,21 +65,25 @@ class Follower:
     def tick(self, running: Sequence[RunningTrial]) -> None:
         trials = [entry.trial for entry in running]
         progress = {trial.id: read_progress(trial.directory, trial.file.budget) for trial in trials}
-        shares = {trial: shown.budget_share or 0.0 for trial, shown in progress.items()}
+        now = time.monotonic()
+        spent = {
+            entry.trial.id: Running(now - entry.started, progress[entry.trial.id].budget_share or 0.0)
+            for entry in running
+        }
         self._display.update(
             Snapshot(
                 done=self._counts.done,
                 failed=self._counts.failed,
                 total=self._counts.total,
                 running=progress,
-                elapsed_s=time.monotonic() - self._started,
-                eta_s=self._eta.remaining_s(shares),
+                elapsed_s=now - self._started,
+                eta_s=self._eta.remaining_s(spent),
             )
         )
 
     def ended(self, trial: EndedTrial) -> None:
-        self._eta.finished(trial.trial.id, trial.seconds)
         state = trial_state(trial.trial.directory)
+        self._eta.finished(trial.trial.id, trial.seconds, done=state.done)
         if state.done:
             self._counts.done += 1
         else:

@@ -96,27 +96,6 @@ def progress_texts(shown: TrialProgress) -> tuple[str, str, str, str, str]:
     )
 
 
-class Eta:
-    """Time left: the estimates of the remaining trials, corrected by how long the others took."""
-
-    def __init__(self, estimates_s: Mapping[str, float], jobs: int = 1) -> None:
-        self._left = dict(estimates_s)
-        self._jobs = jobs
-        self._estimated = self._taken = 0.0
-
-    def finished(self, trial: str, took_s: float) -> None:
-        self._estimated += self._left.pop(trial, 0.0)
-        self._taken += took_s
-
-    def remaining_s(self, spent: Mapping[str, float]) -> float | None:
-        """`spent`: budget share of the running trials."""
-        ahead = sum(s * (1.0 - spent.get(trial, 0.0)) for trial, s in self._left.items())
-        if ahead <= 0:
-            return None
-        correction = self._taken / self._estimated if self._estimated > 0 else 1.0
-        return ahead * correction / self._jobs
-
-
 @dataclass(frozen=True)
 class Snapshot:
     """What is shown at one moment."""

@@ -25,7 +25,7 @@ from rldyno.records.files import write_atomically
 from rldyno.records.manifest import Manifest
 from rldyno.session import code_changes, seed_rounds
 from rldyno.session.environments import check_environments
-from rldyno.session.estimate import estimated_seconds
+from rldyno.session.eta import Eta, Pace, pace_of, trials_ahead
 from rldyno.session.following import Follower, KnownConditions
 from rldyno.session.manifest import (
     StudyChange,
@@ -36,7 +36,7 @@ from rldyno.session.manifest import (
     study_change,
 )
 from rldyno.session.preparation import find_interpreters, prepare, trials_to_run
-from rldyno.session.progress import Eta, open_display
+from rldyno.session.progress import open_display
 from rldyno.session.reruns import NoiseLimit, run_until_quiet
 from rldyno.session.summary import summarise
 from rldyno.studies.given import given_study
@@ -98,6 +98,7 @@ class Session:
         self.interpreters: dict[str, Interpreter] = {}
         self.absent: dict[str, Problem] = {}
         """Framework → why it has no interpreter: its trials fail."""
+        self.pace = Pace()
         self.contestants_to_run: set[str] = set()
         """Those with trials that are not done."""
         self.changed_code: dict[str, list[str]] = {}
@@ -226,6 +227,7 @@ class Session:
     def run_rounds(self) -> None:
         """The opening trials, then seeds where comparisons are open, on a CPU that no worker uses."""
         hours = seed_rounds.Hours(self.options.hours and self.options.hours * 3600)
+        self.pace = pace_of(self.directory, self.current_plan)
         pin(None if self.probe_cpu is None else (self.probe_cpu,))
         try:
             seed_rounds.run_opening(self.current_plan, self.run_round, hours)
@@ -271,7 +273,9 @@ class Session:
         if len(trials) < total:
             ended = total - len(trials)
             self.console.print(f"{ended} of {total} trials have already ended; {len(trials)} to run")
-        eta = Eta(estimated_seconds(plan, {trial.id for trial in trials}), self.options.jobs)
+        running = {trial.id for trial in trials}
+        ahead = {id_: trial for id_, trial in trials_ahead(plan).items() if id_ in running}
+        eta = Eta(ahead, self.options.jobs, self.pace)
         with stop_signals() as stop, open_display(self.console) as display:
             follower = Follower(display, len(trials), eta, conditions)
             with self.with_events(follower, display.print_line) as watcher:
