@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -65,7 +64,7 @@ class Material:
         self.analysis = analysis
         self.results: Results = analysis.results
         self.sections = sections
-        self.groups: tuple[Group, ...] = tuple(sorted(analysis.comparisons, key=natural_order))
+        self.groups: tuple[Group, ...] = tuple(analysis.comparisons)
 
     @cached_property
     def styles(self) -> tuple[Style, ...]:
@@ -133,16 +132,6 @@ class Material:
             if drawn or not only_recorded:
                 found.append(Panel(place.id, place.group.label, drawn, note))
         return tuple(found)
-
-
-def natural_order(group: Group) -> list[tuple[bool, float, str]]:
-    """By task, then by rising settings: numbers before words, and what has no value last."""
-    return [
-        (value is None, value, "")
-        if isinstance(value, int | float)
-        else (value is None, math.inf, str(value))
-        for value in group.axes.values()
-    ]
 
 
 def stems(labels: Iterable[str]) -> list[str]:

@@ -26,6 +26,7 @@ from rldyno.records.manifest import Manifest
 from rldyno.records.outcome import Outcome
 from rldyno.records.status import PENDING
 from rldyno.results.columns import COLUMNS
+from rldyno.results.order import in_study_order
 from rldyno.results.rows import Row, RowReader
 from rldyno.study.recorded import recorded_study
 from rldyno_rig import schema
@@ -116,19 +117,19 @@ def load_results(directory: Path) -> Results:
     files = _Files(directory)
     certificates = read_certificates(paths.certificates, files.read)
     table = _TableBuilder(certificates, MachineLimits(manifest.limits), best_calibrations(directory))
+    recorded = recorded_study(paths, manifest)
     planned = manifest.trials
-    trials = paths.trials
-    for trial in planned:
-        home = trials / trial
-        requested = files.read_trial(home / schema.TRIAL_FILE)
-        if requested is not None:
-            facts, outcome = files.read(home / schema.FACTS_FILE), files.read(home / schema.OUTCOME_FILE)
-            table.add(
-                trial,
-                requested,
-                None if facts is None else WorkerFacts.from_json(facts),
-                None if outcome is None else Outcome.from_json(outcome),
-            )
+    found = {trial: files.read_trial(paths.trial(trial) / schema.TRIAL_FILE) for trial in planned}
+    requested = {trial: file for trial, file in found.items() if file is not None}
+    for trial in in_study_order(requested, study_values(recorded.text)):
+        home = paths.trial(trial)
+        facts, outcome = files.read(home / schema.FACTS_FILE), files.read(home / schema.OUTCOME_FILE)
+        table.add(
+            trial,
+            requested[trial],
+            None if facts is None else WorkerFacts.from_json(facts),
+            None if outcome is None else Outcome.from_json(outcome),
+        )
     ended = {row["trial"] for row in table.rows if row["status"] != PENDING}
     if not ended:
         raise Problem(
@@ -136,7 +137,6 @@ def load_results(directory: Path) -> Results:
             fix="run the study to its end, or at least its first trials: rldyno run STUDY",
             code=1,
         )
-    recorded = recorded_study(paths, manifest)
     return Results(
         directory=directory,
         title=study_title(recorded.text) or directory.resolve().name,
@@ -149,7 +149,7 @@ def load_results(directory: Path) -> Results:
         versions={name: tuple(found) for name, found in table.versions.items()},
         codes={name: tuple(found) for name, found in table.codes.items()},
         reasons=table.reasons,
-        certificates=certificates,
+        certificates=ordered_certificates(certificates, table.rows),
         pending=tuple(trial for trial in planned if trial not in ended),
         unreadable=tuple(files.unreadable),
     )
@@ -269,6 +269,24 @@ def varying_hypers(rows: list[Row], hypers: Sequence[Mapping[str, Any]]) -> dict
 def subject_of(requested: TrialFile) -> Subject:
     network = network_kind(requested.hyper.get("convolutions") or ())
     return Subject(requested.contestant, requested.algorithm, network, requested.device)
+
+
+def ordered_certificates(found: Iterable[Certificate], rows: Iterable[Row]) -> tuple[Certificate, ...]:
+    """In the order of their trials: by algorithm, then by contestant."""
+    algorithms: dict[str, int] = {}
+    contestants: dict[str, int] = {}
+    for row in rows:
+        algorithms.setdefault(row["algorithm"], len(algorithms))
+        contestants.setdefault(row["contestant"], len(contestants))
+
+    def place(certificate: Certificate) -> tuple[int, int]:
+        algorithm, contestant = certificate.subject.algorithm, certificate.contestant
+        return (
+            algorithms.get(algorithm, len(algorithms)),
+            contestants.get(contestant, len(contestants)),
+        )
+
+    return tuple(sorted(found, key=place))
 
 
 def study_values(study: str) -> dict[str, Any]:

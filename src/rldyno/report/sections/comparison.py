@@ -60,8 +60,8 @@ def context(material: Material) -> dict[str, Any]:
         "caption": INTERVALS,
         "cards": CARDS,
         "groups": [(group, entry_rows(material.results, group)) for group in groups],
-        "algorithms": sorted({group.algorithm for group in groups}),
-        "environments": sorted({group.environment for group in groups}),
+        "algorithms": list(dict.fromkeys(group.algorithm for group in groups)),
+        "environments": list(dict.fromkeys(group.environment for group in groups)),
         "absences": material.absences,
     }
 

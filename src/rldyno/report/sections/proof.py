@@ -63,15 +63,15 @@ def rung_tables(results: Results) -> list[RungTable]:
         RungTable(
             label=f"{title_of(algorithm)}, {network}, {device}, {dtype}",
             rungs=tuple(dict.fromkeys(name for row in rows.values() for name in row.rungs)),
-            rows=tuple(sorted(rows.values(), key=lambda row: row.contestant)),
+            rows=tuple(rows.values()),
         )
-        for (algorithm, network, device, dtype), rows in sorted(tables.items())
+        for (algorithm, network, device, dtype), rows in tables.items()
     ]
 
 
 def proof_summary(results: Results) -> ProofSummary:
     rows: dict[str, dict[str, tuple[str, str]]] = {}
-    for certificate in sorted(results.certificates, key=lambda item: item.subject):
+    for certificate in results.certificates:
         subject = certificate.subject
         state = validity(certificate, results.facts.get(certificate.contestant)).state
         errors = [certificate.worst(dtype) for dtype in ("float64", "float32")]
@@ -81,7 +81,7 @@ def proof_summary(results: Results) -> ProofSummary:
         column = f"{title_of(subject.algorithm)}, {subject.network}, {subject.device}"
         rows.setdefault(certificate.contestant, {})[column] = (state, words)
     columns = dict.fromkeys(column for cells in rows.values() for column in cells)
-    return ProofSummary(tuple(sorted(columns)), rows)
+    return ProofSummary(tuple(columns), rows)
 
 
 def validity(certificate: Certificate, facts: WorkerFacts | None) -> Validity:

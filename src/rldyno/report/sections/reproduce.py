@@ -29,7 +29,7 @@ def toolchains(results: Results) -> list[str]:
         )
         for contestant, sets in results.versions.items()
     }
-    return [f"{framework}: {packages}" for framework, packages in sorted(lines.items())]
+    return [f"{framework}: {packages}" for framework, packages in lines.items()]
 
 
 SECTION = Section(

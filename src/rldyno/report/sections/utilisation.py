@@ -117,8 +117,9 @@ def task_charts(places: Sequence[GroupPlace], settings: bool) -> Iterator[Chart]
         for place in places
         for row in place.summary(measures).iter_rows(named=True)
     ]
-    # Frameworks together; a stable sort: a contestant's settings stay in their order.
-    summaries.sort(key=lambda pair: pair[0]["contestant"])
+    # Each contestant's settings together, in their order.
+    contestants = list(dict.fromkeys(row["contestant"] for row, _ in summaries))
+    summaries.sort(key=lambda pair: contestants.index(pair[0]["contestant"]))
     for name, bars in all_bars().items():
         known = [pair for pair in summaries if pair[0][f"{name} middle"] is not None]
         rows = [
