@@ -8,6 +8,33 @@ from pathlib import Path
 
 import pytest
 
+from browser import VERDICT
+
+_of_browser: set[str] = set()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    _of_browser.update(item.nodeid for item in items if item.get_closest_marker("browser"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Leave word of the tests that needed a browser, for the last line of `make test`."""
+    if not _of_browser or terminalreporter.config.cache is None:
+        return
+    of = {
+        outcome: [report for report in terminalreporter.getreports(outcome) if report.nodeid in _of_browser]
+        for outcome in ("passed", "failed", "skipped")
+    }
+    skipped = of["skipped"]
+    left = {
+        "ran": len(of["passed"]) + len(of["failed"]),
+        "skipped": len(skipped),
+        "reason": str(skipped[0].longrepr[-1]).removeprefix("Skipped: ")
+        if skipped and skipped[0].longrepr
+        else "",
+    }
+    terminalreporter.config.cache.set(VERDICT, left)
+
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Request, sync_playwright
+from playwright.sync_api import Browser, Error, Page, Request, sync_playwright
 
+from browser import find
 from report_parts import report_of
 from synthetic import COMPILE, TORCH, ZOO, Shape, write_results
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no chromium on PATH: install one (Debian: apt-get install chromium)"
-)
+pytestmark = pytest.mark.browser
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -32,8 +29,14 @@ EVIL = "</script><script>window.pwned=1</script><img src=x onerror='window.pwned
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    path = find()
+    if path is None:
+        pytest.skip("no browser on this machine (`make browser` fetches one)")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        try:
+            browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        except Error as error:
+            pytest.skip(f"{path} does not start: {error.message.splitlines()[0]}")
         yield browser
         browser.close()
 
