@@ -27,6 +27,8 @@ class ProofJob:
     dtypes: Tuple[str, ...]
     subjects: Tuple[Tuple[str, str], ...]
     """(algorithm, kind of network) of each proof."""
+    rungs: Tuple[str, ...] = ()
+    """Only these; empty for all of them."""
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> ProofJob:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from typer.testing import CliRunner
 
+from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.proofs import prove, store
-from rldyno.proofs.certificate import Subject
+from rldyno.proofs.certificate import Certificate, Code, Subject
+from rldyno.proofs.display import ProofDisplay
+from rldyno.proofs.jobs import Part, log_path
 from rldyno.toolchains.resolve import Interpreter
+from rldyno_rig import identity
+from rldyno_rig.proof.rung import Rung
 
 WANTED = [Subject.of("numpy:eager", algorithm, "mlp", "cpu") for algorithm in ("dqn", "ppo")]
 RUNG = {"rung": "loss", "dtype": "float64", "error": 1e-15, "tolerance": 1e-10, "passed": True}
@@ -28,9 +36,10 @@ def interpreters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, I
 
 def dies_after(interpreters: dict[str, Interpreter], proofs: list[dict[str, object]] | None) -> None:
     report = json.dumps({"versions": {}, "proofs": proofs})
-    body = [f"#!{sys.executable}", "import sys", "print('out of luck')"]
+    body = [f"#!{sys.executable}", "import os, sys", "print('out of luck')"]
     if proofs is not None:
-        body.append(f"open(sys.argv[-1] + '/proofs.json', 'w').write({report!r})")
+        body.append(f"open(sys.argv[-1] + '/partial', 'w').write({report!r})")
+        body.append("os.replace(sys.argv[-1] + '/partial', sys.argv[-1] + '/proofs.json')")
     script = interpreters["numpy"].path
     script.write_text("\n".join(body) + "\n")
     script.chmod(0o755)
@@ -91,3 +100,68 @@ def test_a_proof_that_broke_off_is_tried_again(interpreters: dict[str, Interpret
     dies_after(interpreters, [PROOF])
     (proven,) = prove.prove(WANTED[:1], interpreters, lambda _: None)
     assert proven.proven
+
+
+def test_a_part_of_a_proof_makes_no_certificate(interpreters: dict[str, Interpreter]) -> None:
+    dies_after(interpreters, [PROOF])
+    part = Part(dtypes=("float64",))
+    (made,) = prove.prove(WANTED[:1], interpreters, lambda _: None, part=part)
+    assert "makes no certificate" in made.part_sentence()
+    assert store.find(WANTED[0], interpreters["numpy"]) is None
+    prove.prove(WANTED[:1], interpreters, lambda _: None)
+    assert store.find(WANTED[0], interpreters["numpy"]) is not None
+
+
+def test_one_algorithm_and_network_is_a_whole_proof(
+    interpreters: dict[str, Interpreter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dies_after(interpreters, [PROOF])
+    script = interpreters["numpy"].path
+    monkeypatch.setattr("rldyno.commands.verify._chosen", lambda *arguments: (["numpy:eager"], interpreters))
+    result = CliRunner().invoke(app, ["verify", "numpy", "--algorithm", "dqn", "--network", "mlp"])
+    assert result.exit_code == 0, result.output
+    assert "[1/1, " in result.output
+    assert "numpy:eager dqn mlp: proven" in result.output
+    assert store.find(WANTED[0], interpreters["numpy"]) is not None
+    assert script.exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "meant"),
+    [("--algorithm", "dqm", "dqn"), ("--rung", "gradient", "gradients"), ("--network", "cnm", "cnn")],
+)
+def test_a_misspelt_part_is_refused_with_a_suggestion(option: str, value: str, meant: str) -> None:
+    result = CliRunner().invoke(app, ["verify", "numpy", option, value])
+    assert result.exit_code != 0
+    assert isinstance(result.exception, Problem)
+    assert f"did you mean '{meant}'" in result.exception.message
+
+
+def test_progress_counts_the_proofs_and_says_what_is_proven_now(
+    interpreters: dict[str, Interpreter],
+) -> None:
+    dies_after(interpreters, [PROOF, {**PROOF, "algorithm": "ppo"}])
+    seen: list[prove.Progress] = []
+    prove.prove(WANTED, interpreters, lambda _: None, on_progress=seen.append)
+    assert {one.total for one in seen} == {2}
+    assert seen[-1] == prove.Progress(2, 2, ())
+    now = prove.Progress(1, 2, ((WANTED[1], 12.3),))
+    assert now.sentence() == "proving 2 of 2: numpy:eager ppo mlp (12 s)"
+
+
+def test_what_a_failed_proof_printed_is_kept_and_named(interpreters: dict[str, Interpreter]) -> None:
+    dies_after(interpreters, [{**PROOF, "passed": False, "error": "ValueError: no"}])
+    console = Console(file=io.StringIO(), width=200)
+    with ProofDisplay(console, 1) as display:
+        prove.prove(WANTED[:1], interpreters, display.proven)
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert str(log_path(WANTED[0])) in printed
+    assert log_path(WANTED[0]).read_text() == "out of luck\n"
+
+
+def test_a_certificate_of_a_shorter_ladder_is_out_of_date_and_says_why() -> None:
+    """Rungs are part of the reference: a certificate made without one of them has another hash."""
+    assert "proof" in identity.REFERENCE
+    now, before = Code("b", "with the rung", {}), Code("b", "without it", {})
+    validity = Certificate(WANTED[0], before, True, (Rung.from_json(RUNG),)).validity(now)
+    assert validity == ("stale", "the reference or the ladder changed after it was proven")

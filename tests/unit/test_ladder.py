@@ -15,7 +15,7 @@ from rldyno_rig.backends import numpy_, numpy_maths
 from rldyno_rig.parts import advantage
 from rldyno_rig.proof import loop
 from rldyno_rig.proof.job import variants
-from rldyno_rig.proof.ladder import climb
+from rldyno_rig.proof.ladder import RUNGS, climb
 from rldyno_rig.proof.rung import Rung
 from rldyno_rig.reference.learner import choose
 from rldyno_rig.reference.network import forward
@@ -235,3 +235,43 @@ def test_a_nan_is_never_equal() -> None:
             return outputs
 
     assert "forward" in failed(first_spec("dqn"), Poisoned)
+
+
+def test_a_failing_rung_names_the_array_and_the_place() -> None:
+    class Off(numpy_.Learner):
+        def forward(self, obs: np.ndarray, noise: np.ndarray | None) -> dict[str, np.ndarray]:
+            outputs = super().forward(obs, noise)
+            outputs["q"][2, 1] += 1.0
+            return outputs
+
+        def grads(self, batch: Any) -> Any:
+            loss, raw, clipped = super().grads(batch)
+            name = next(iter(raw))
+            return loss, {**raw, name: raw[name].T}, clipped
+
+    found = rungs(first_spec("dqn"), Off)
+    assert found["forward"].detail.startswith("q[2, 1] is ")
+    assert "has the shape" in found["gradients"].detail
+
+
+def test_float32_arithmetic_in_float64_is_recognised() -> None:
+    class Rounds(numpy_.Learner):
+        def forward(self, obs: np.ndarray, noise: np.ndarray | None) -> dict[str, np.ndarray]:
+            single = {name: p.astype(np.float32).astype(np.float64) for name, p in self.weights.items()}
+            return numpy_maths.forward(self.model, single, obs, noise)[0]
+
+    rung = rungs(first_spec("dqn"), Rounds)["forward"]
+    assert "looks like float32 arithmetic" in rung.failure()
+    wrong = rungs(first_spec("ppo"), SumLoss)["loss"]
+    assert "float32" not in wrong.failure()
+
+
+def test_the_list_of_rungs_is_complete_and_in_order() -> None:
+    seen = [
+        list(rungs(first_spec(algorithm), numpy_.Learner, dtype))
+        for algorithm in ("dqn", "rainbow")
+        for dtype in ("float64", "float32")
+    ]
+    assert {name for names in seen for name in names} == set(RUNGS)
+    for names in seen:
+        assert names == [name for name in RUNGS if name in names]

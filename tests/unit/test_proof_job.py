@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import sys
@@ -39,14 +40,14 @@ def test_what_is_not_judged_cannot_fail_a_proof() -> None:
     proof = job._prove(backend(broken="tf32"), JOB, "classifier", "mlp")
     assert proof["passed"]
     assert proof["error"] is None
-    assert proof["not_judged"] == {"tf32": "RuntimeError: not supported"}
+    assert proof["not_judged"] == {"tf32": "RuntimeError: not supported (tf32, last rung reached: none)"}
     assert {rung["dtype"] for rung in proof["rungs"]} == {"float64", "float32"}
 
 
 def test_what_is_judged_does() -> None:
     proof = job._prove(backend(broken="float32"), JOB, "classifier", "mlp")
     assert not proof["passed"]
-    assert proof["error"] == "RuntimeError: not supported"
+    assert proof["error"] == "RuntimeError: not supported (float32, last rung reached: none)"
     assert {rung["dtype"] for rung in proof["rungs"]} == {"float64"}
 
 
@@ -122,3 +123,30 @@ def test_files_beside_a_backend_are_followed_to_the_last_and_taken_once(tmp_path
     maths.write_text("from rldyno_rig.backends.copies import x\nfrom rldyno_rig.backends.maths import y\n")
     copies.write_text("from rldyno_rig.backends.maths import y\n")
     assert identity.backend_files(main) == [main, maths, copies]
+
+
+def test_an_exception_names_the_rung_before_it_and_the_backends_own_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def bad_clip(model: Any, gradient: Any) -> None:
+        np.reshape(gradient, (3, -5))
+
+    monkeypatch.setattr(numpy_, "clip", bad_clip)
+    proof = job._prove(numpy_, dataclasses.replace(JOB, device="cpu"), "classifier", "mlp")
+    assert proof["error"].startswith("ValueError: ")
+    assert "float64, last rung reached: forward, numpy_.py line" in proof["error"]
+    assert "in grads" in proof["error"]
+
+
+def test_an_exception_does_not_hide_a_broken_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = numpy_.Learner.grads
+    monkeypatch.setattr(numpy_.Learner, "grads", lambda self, batch: right(self, batch)[:2])
+    proof = job._prove(numpy_, dataclasses.replace(JOB, device="cpu"), "classifier", "mlp")
+    assert "not a tuple of loss, gradients and clipped gradients" in proof["error"]
+
+
+def test_a_proof_may_be_narrowed_to_some_rungs() -> None:
+    narrow = dataclasses.replace(JOB, device="cpu", dtypes=("float64",), rungs=("forward", "contract"))
+    proof = job._prove(numpy_, narrow, "dqn", "mlp")
+    assert {one["rung"].rpartition(": ")[2] for one in proof["rungs"]} == {"forward", "contract"}
+    assert proof["passed"]

@@ -106,7 +106,7 @@ def test_certificate_states(tmp_path: Path, state: str) -> None:
     [
         ({"versions": {"numpy": "2.3.1", "torch": "9.9"}}, "proven with torch 1.2.3, ran with 9.9"),
         ({"versions": {"numpy": "2.3.1"}}, "proven with torch 1.2.3, ran with (none)"),
-        ({"reference_sha256": "e" * 64}, "the reference changed"),
+        ({"reference_sha256": "e" * 64}, "the reference or the ladder changed"),
     ],
 )
 def test_a_certificate_of_other_code_is_stale(tmp_path: Path, change: dict[str, object], words: str) -> None:

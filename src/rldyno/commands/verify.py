@@ -9,6 +9,8 @@ import typer
 from rldyno.commands.options import Toolchains
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.console import Console
 
     from rldyno.proofs.certificate import Certificate
@@ -30,28 +32,62 @@ def verify(
     table: Annotated[
         bool, typer.Option("--table", help="Show every rung of the ladder, not only the worst.")
     ] = False,
+    algorithm: Annotated[
+        list[str] | None, typer.Option(help="Only this algorithm, or classifier; repeatable.")
+    ] = None,
+    network: Annotated[list[str] | None, typer.Option(help="Only mlp or cnn.")] = None,
+    dtype: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this precision: float64, float32, tf32. Makes no certificate."),
+    ] = None,
+    rung: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this rung, such as `gradients`; repeatable. Makes no certificate."),
+    ] = None,
     toolchain: Toolchains = None,
 ) -> None:
     """Prove that contestants compute what the float64 reference computes."""
     from rich.console import Console
 
     from rldyno.machine.devices import check_device
-    from rldyno.proofs.prove import every_subject, prove
+    from rldyno.proofs.display import ProofDisplay
+    from rldyno.proofs.jobs import GPU_DTYPES, Part
+    from rldyno.proofs.prove import every_subject, prove, to_make
+    from rldyno_rig.algorithms import LEARNERS
+    from rldyno_rig.hyper import NETWORKS
+    from rldyno_rig.proof.ladder import RUNGS
 
     check_device(device)
+    algorithms = _among(algorithm, LEARNERS, "algorithm") or list(LEARNERS)
+    networks = _among(network, NETWORKS, "network") or list(NETWORKS)
+    part = Part(tuple(_among(dtype, GPU_DTYPES, "dtype")), tuple(_among(rung, RUNGS, "rung")))
     console = Console(highlight=False, soft_wrap=True)
     names, interpreters = _chosen(contestants or [], device, toolchain or [], console)
-
-    def print_line(certificate: Certificate) -> None:
-        console.print(certificate.sentence(), markup=False)
-
-    proven = prove(every_subject(names, device), interpreters, print_line, force)
-    (_rung_table if table else _summary_table)(proven, console)
+    every = every_subject(names, device)
+    wanted = [one for one in every if one.algorithm in algorithms and one.network in networks]
+    force = force or not part.whole
+    with ProofDisplay(console, len(to_make(wanted, interpreters, force)), part.whole) as display:
+        proven = prove(wanted, interpreters, display.proven, force, part=part, on_progress=display.progress)
+    (_rung_table if table or not part.whole else _summary_table)(proven, console)
     failed = [certificate for certificate in proven if not certificate.proven]
     for certificate in failed:
         console.print(certificate.sentence(), style="red", markup=False)
     if failed:
         raise typer.Exit(1)
+
+
+def _among(given: list[str] | None, known: Iterable[str], what: str) -> list[str]:
+    """What was asked for; a Problem that suggests the right word for one that is unknown."""
+    from rldyno.errors import Problem
+    from rldyno.toml.suggestions import suggest
+
+    names = list(known)
+    for name in given or []:
+        if name not in names:
+            raise Problem(
+                f"unknown {what} '{name}'{suggest(name, names)}", fix=f"choose from: {', '.join(names)}"
+            )
+    return list(dict.fromkeys(given or []))
 
 
 def _chosen(
@@ -110,7 +146,7 @@ def _rung_table(certificates: list[Certificate], console: Console) -> None:
 
     shown = Table(title="every rung: relative error against the float64 reference")
     for column in ("contestant", "algorithm", "network", "dtype", "rung"):
-        shown.add_column(column)
+        shown.add_column(column, no_wrap=column == "contestant")
     for column in ("error", "limit", ""):
         shown.add_column(column, justify="right")
     for certificate in certificates:

@@ -87,7 +87,7 @@ class Code:
         if self.backend_sha256 != other.backend_sha256:
             return "the backend changed after it was proven"
         if self.reference_sha256 != other.reference_sha256:
-            return "the reference changed after it was proven"
+            return "the reference or the ladder changed after it was proven"
         for package in sorted(self.versions.keys() | other.versions.keys()):
             proven, ran = self.versions.get(package), other.versions.get(package)
             if proven != ran:
@@ -126,8 +126,8 @@ class Certificate:
 
     def worst(self, dtype: str) -> float | None:
         """Largest error of the rungs that have a limit."""
-        errors = [rung.error for rung in self.rungs if rung.dtype == dtype and rung.tolerance is not None]
-        return max(errors, default=None)
+        limited = [rung for rung in self.rungs if rung.dtype == dtype and rung.tolerance is not None]
+        return max((rung.error for rung in limited if rung.is_error), default=None)
 
     def validity(self, ran: Code | None) -> Validity:
         """For a trial that ran this code; None where the trial left no facts."""
@@ -152,11 +152,17 @@ class Certificate:
             return f"{self.subject}: NOT PROVEN, {self.error}"
         if not self.broken:
             return f"{self.subject}: NOT PROVEN, {self._failure()}"
-        first = self.broken[0]
-        return (
-            f"{self.subject}: NOT PROVEN, {first.name} is off by {first.error:.1e} in {first.dtype}"
-            f" ({len(self.broken)} of {len(self.rungs)} rungs failed)"
-        )
+        count = f"({len(self.broken)} of {len(self.rungs)} rungs failed)"
+        return f"{self.subject}: NOT PROVEN, {self.broken[0].failure()} {count}"
+
+    def part_sentence(self) -> str:
+        """The same where only some rungs or precisions were tried."""
+        if self.error or self.broken:
+            return self.sentence()
+        if not self.rungs:
+            return f"{self.subject}: it has no such rung in this precision"
+        count = f"{len(self.rungs)} rung{'' if len(self.rungs) == 1 else 's'}"
+        return f"{self.subject}: {count} passed; a part of a proof makes no certificate"
 
     def _number(self, dtype: str) -> str:
         worst = self.worst(dtype)

@@ -2,41 +2,46 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import subprocess
-import tempfile
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rldyno.config import cache_dir
 from rldyno.errors import Problem
-from rldyno.machine.cpus import available_cpus
-from rldyno.processes.rig import Runtime, end, ending, failed, start_rig
 from rldyno.proofs import store
 from rldyno.proofs.certificate import Certificate, Subject
+from rldyno.proofs.jobs import ClimbingProcess, Part, run_jobs
 from rldyno.records import files as records
-from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig.algorithms import LEARNERS
 from rldyno_rig.contestant import Contestant
 from rldyno_rig.hyper import NETWORKS, network_kind
-from rldyno_rig.job_files import PROOF_FILE, ProofJob
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from rldyno.study.plan import Plan
 
-DTYPES = ("float64", "float32")
-GPU_DTYPES = (*DTYPES, "tf32")
-"""On a GPU the error of TensorFloat-32 is reported too; it has no limit."""
-# A cold compiler may take minutes for one network, and one job proves up to eight of them.
-TIME_LIMIT_S = 3600.0
+WHOLE = Part()
 
-Json = dict[str, Any]
+
+@dataclass(frozen=True)
+class Progress:
+    made: int
+    total: int
+    """Proofs to be made."""
+    running: tuple[tuple[Subject, float], ...]
+    """What is being proven, and for how many seconds."""
+
+    @staticmethod
+    def of(made: int, total: int, jobs: Iterable[ClimbingProcess]) -> Progress:
+        busy = [(job.subject, job.subject_s) for job in jobs]
+        return Progress(made, total, tuple((subject, s) for subject, s in busy if subject is not None))
+
+    def sentence(self) -> str:
+        """`proving 3 of 20: torch:compile dqn mlp (12 s)`."""
+        names = ", ".join(f"{subject} ({seconds:.0f} s)" for subject, seconds in self.running)
+        return f"proving {min(self.made + 1, self.total)} of {self.total}: {names}"
 
 
 def subjects(plan: Plan) -> list[Subject]:
@@ -59,33 +64,55 @@ def every_subject(contestants: Iterable[str], device: str) -> list[Subject]:
     ]
 
 
+def to_make(
+    wanted: Iterable[Subject], interpreters: Mapping[str, Interpreter], force: bool = False
+) -> list[Subject]:
+    """Those without a certificate; all with `force`."""
+    return [
+        subject
+        for subject in dict.fromkeys(wanted)
+        if force or store.find(subject, interpreters[subject.framework]) is None
+    ]
+
+
 def prove(
     wanted: Iterable[Subject],
     interpreters: Mapping[str, Interpreter],
     on_proven: Callable[[Certificate], None],
     force: bool = False,
+    *,
+    part: Part = WHOLE,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> list[Certificate]:
     """The certificate of each subject, proving those that have none; contestants side by side.
 
     Nothing is timed here, so every core may be used. A contestant whose process cannot prove anything does
-    not stop the others; a Problem if none of them could.
+    not stop the others; a Problem if none of them could. Where only a part is proven, nothing is kept.
     """
-    certificates: dict[Subject, Certificate] = {}
-    missing: dict[tuple[Contestant, str], list[Subject]] = {}
-    for subject in wanted:
-        found = None if force else store.find(subject, interpreters[subject.framework])
-        if found is None:
-            missing.setdefault((subject.contestant, subject.device), []).append(subject)
-        else:
-            certificates[subject] = found
+    wanted = list(wanted)
+    missing = to_make(wanted, interpreters, force or not part.whole)
+    certificates = {
+        subject: certificate
+        for subject in wanted
+        if subject not in missing
+        and (certificate := store.find(subject, interpreters[subject.framework])) is not None
+    }
+    by_contestant: dict[tuple[Contestant, str], list[Subject]] = {}
+    for subject in missing:
+        by_contestant.setdefault((subject.contestant, subject.device), []).append(subject)
+    made = 0
     broken: list[Problem] = []
-    for job in _finished_jobs(list(missing.values()), interpreters):
-        for certificate in job.certificates():
-            store.keep(certificate, job.interpreter)
-            certificates[certificate.subject] = certificate
-            on_proven(certificate)
-        if job.broken:
-            broken.append(job.broken)
+    for jobs in run_jobs(list(by_contestant.values()), interpreters, part):
+        for job in jobs:
+            for certificate in job.made():
+                if part.whole:
+                    store.keep(certificate, job.interpreter)
+                certificates[certificate.subject] = certificate
+                made += 1
+                on_proven(certificate)
+            if job.broken:
+                broken.append(job.broken)
+        on_progress(Progress.of(made, len(missing), jobs))
     if broken and all(certificate.error for certificate in certificates.values()):
         raise broken[0]
     return [certificates[subject] for subject in sorted(certificates)]
@@ -95,7 +122,9 @@ def ensure(
     wanted: Sequence[Subject], interpreters: Mapping[str, Interpreter], root: Path, console: Console
 ) -> None:
     """Prove what has no certificate yet, and keep the certificates beside a study's results."""
-    missing = [subject for subject in wanted if store.find(subject, interpreters[subject.framework]) is None]
+    from rldyno.proofs.display import ProofDisplay
+
+    missing = to_make(wanted, interpreters)
     if missing:
         names = ", ".join(sorted({str(subject.contestant) for subject in missing}))
         console.print(
@@ -103,95 +132,8 @@ def ensure(
         )
     home = root / "certificates"
     home.mkdir(exist_ok=True)
-
-    def print_line(certificate: Certificate) -> None:
-        console.print(f"  {certificate.sentence()}", highlight=False, markup=False, soft_wrap=True)
-
-    with console.status("proving") if missing and console.is_terminal else contextlib.nullcontext():
-        for certificate in prove(wanted, interpreters, print_line):
+    with ProofDisplay(console, len(missing)) as display:
+        for certificate in prove(wanted, interpreters, display.proven, on_progress=display.progress):
             subject = certificate.subject
             name = store.path_of(subject, interpreters[subject.framework]).name
             records.write_json(home / name, certificate.to_json())
-
-
-def _finished_jobs(
-    waiting: list[list[Subject]], interpreters: Mapping[str, Interpreter]
-) -> Iterable[_ProofJob]:
-    """A job for each list of subjects, as they end; as many at once as there are cores."""
-    running: list[_ProofJob] = []
-    cores = len(available_cpus() or range(os.cpu_count() or 1))
-    try:
-        while waiting or running:
-            while waiting and len(running) < cores:
-                first = waiting.pop(0)
-                running.append(_ProofJob(first, interpreters[first[0].framework]))
-            time.sleep(0.05)
-            for job in [job for job in running if job.ended()]:
-                running.remove(job)
-                yield job
-    finally:
-        for job in running:
-            job.close()
-
-
-class _ProofJob:
-    """A rig process that climbs the ladder for all the subjects of one contestant."""
-
-    def __init__(self, wanted: list[Subject], interpreter: Interpreter) -> None:
-        self.wanted = wanted
-        self.interpreter = interpreter
-        self.broken: Problem | None = None
-        """Why not one proof was made."""
-        home = cache_dir() / "proofs"
-        home.mkdir(parents=True, exist_ok=True)
-        self._home = tempfile.TemporaryDirectory(dir=home)
-        self.directory = Path(self._home.name)
-        first = wanted[0]
-        job = ProofJob(
-            backend=toolchain(first.framework).backend,
-            mode=first.contestant.mode,
-            device=first.device,
-            dtypes=DTYPES if first.device == "cpu" else GPU_DTYPES,
-            subjects=tuple((subject.algorithm, subject.network) for subject in wanted),
-        )
-        records.write_json(self.directory / PROOF_FILE, job.to_json())
-        self._deadline = time.monotonic() + TIME_LIMIT_S
-        self._process = self._start()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        with (self.directory / "log").open("wb") as log:
-            return start_rig("prove", self.directory, Runtime.of(self.interpreter, 1), stdout=log)
-
-    def ended(self) -> bool:
-        return self._process.poll() is not None or time.monotonic() > self._deadline
-
-    def close(self) -> None:
-        end(self._process)
-        self._home.cleanup()
-
-    def certificates(self) -> list[Certificate]:
-        """Of every subject; those that the process did not reach hold the reason as their error."""
-        code = self._process.poll()
-        end(self._process)
-        log = (self.directory / "log").read_text(encoding="utf-8", errors="replace")
-        found = self.directory / "proofs.json"
-        report = records.read_json(found) if found.exists() else None
-        self._home.cleanup()
-        if report is None:
-            self.broken = failed(f"proving {self.wanted[0].contestant}", code, log, TIME_LIMIT_S)
-            hashes = store.code_hashes(self.wanted[0].framework)
-            report = {"python": self.interpreter.python, **hashes, "proofs": []}
-        proofs = {(proof["algorithm"], proof["network"]): proof for proof in report.pop("proofs")}
-        never: Json = {"error": f"its process ended early: {ending(code, log, TIME_LIMIT_S)}"}
-        made_at = records.now_iso()
-        return [
-            Certificate.from_json(
-                {
-                    **proofs.get((subject.algorithm, subject.network), never),
-                    **report,
-                    **subject.to_json(),
-                    "made_at": made_at,
-                }
-            )
-            for subject in self.wanted
-        ]

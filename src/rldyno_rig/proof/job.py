@@ -14,11 +14,12 @@ import numpy as np
 
 from rldyno_rig import identity
 from rldyno_rig.algorithms import LEARNERS
+from rldyno_rig.backends import contract
 from rldyno_rig.backends.contract import Backend
 from rldyno_rig.hyper import CNN
 from rldyno_rig.job_files import PROOF_FILE, ProofJob, read_json
 from rldyno_rig.loading import load_backend
-from rldyno_rig.proof.ladder import GATE, climb, summary
+from rldyno_rig.proof.ladder import GATE, Climb, summary
 from rldyno_rig.spec import Params, Spec
 from rldyno_rig.training import write_json
 
@@ -32,6 +33,7 @@ MLP_HIDDEN, CNN_HIDDEN, CNN_CONVOLUTIONS = (24, 16), (16,), ((6, 4, 2), (8, 3, 1
 CNN_LEARNING_RATE = 2.5e-4
 ACTIONS = 3
 ROWS = 32
+BACKENDS = Path(contract.__file__).parent
 
 
 def prove(directory: Path) -> int:
@@ -74,16 +76,35 @@ def _climb(backend: Backend, job: ProofJob, specs: List[Any], dtype: str, rungs:
     def make(spec: Spec, params: Params, dtype: str) -> Any:
         return backend.make(spec, params, job.mode, job.device, dtype)
 
+    climb: Optional[Climb] = None
+    last = "none"
     try:
         for variant, spec in specs:
-            for rung in climb(spec, make, dtype, backend.INDEX_DTYPE, ROWS):
+            climb = None
+            climb = Climb(spec, make, dtype, backend.INDEX_DTYPE, ROWS, np.random.default_rng(1))
+            for rung in climb.rungs():
+                last = variant + rung.name
+                if job.rungs and rung.name not in job.rungs:
+                    continue
                 # Neither infinity nor NaN is JSON; the largest double is as wrong.
                 error = rung.error if math.isfinite(rung.error) else sys.float_info.max
-                rungs.append(dataclasses.replace(rung, name=variant + rung.name, error=error))
+                rungs.append(dataclasses.replace(rung, name=last, error=error))
     except Exception as problem:
         traceback.print_exc()
-        return "{}: {}".format(type(problem).__name__, str(problem).strip().split("\n")[0])
+        words = "{}: {}".format(type(problem).__name__, str(problem).strip().split("\n")[0])
+        place = "{}, last rung reached: {}{}".format(dtype, last, _own_frame(problem))
+        broken = climb.promises.broken if climb else []
+        return "; ".join(["{} ({})".format(words, place), *broken])
     return None
+
+
+def _own_frame(problem: Exception) -> str:
+    """The last line of a backend that the exception passed through: the frames below are the framework's."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).parent == BACKENDS]
+    return (
+        ", {} line {} in {}".format(Path(own[-1].filename).name, own[-1].lineno, own[-1].name) if own else ""
+    )
 
 
 def variants(name: str, network: str) -> List[Tuple[str, Spec]]:

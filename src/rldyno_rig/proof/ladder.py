@@ -1,4 +1,5 @@
-"""Rungs: weights, forward, loss, gradients, clipped gradients, 1, 10 and 100 updates, target, actions, loop.
+"""Rungs: weights, forward, loss, gradients, clipped gradients, 1, 10 and 100 updates, target, actions,
+contract, laziness, loop.
 
 The gate is float64: any agreement worse than 1e-10 is a difference in the algorithm, not in rounding. Adam
 hides errors of scale in the weights, which is why loss and gradients have rungs of their own. Float32 shows
@@ -19,13 +20,23 @@ from rldyno_rig import synthetic
 from rldyno_rig.algorithms import ALGORITHMS, synthetic_batch
 from rldyno_rig.backends.contract import Learner
 from rldyno_rig.proof import loop
-from rldyno_rig.proof.rung import Rung, largest
+from rldyno_rig.proof.difference import Difference, between, farthest, worst
+from rldyno_rig.proof.laziness import LIMIT, deferred_share
+from rldyno_rig.proof.promises import ACTED, Promises
+from rldyno_rig.proof.rung import CONTRACT, STARTED, Rung
 from rldyno_rig.reference.learner import ReferenceLearner
 from rldyno_rig.spec import STORED, Params, Spec, draw_params
 
 GATE = {"float64": 1e-10, "float32": 1e-5, "tf32": None}
 """TensorFloat-32 is chosen although it rounds: its error is reported and has no limit."""
 UPDATES = (1, 10, 100)
+RUNGS = (
+    *("weights", "forward", "loss", "gradients", "clipped gradients"),
+    *("weights after 1", "optimiser after 1", "loss returned", "priorities", "target untouched"),
+    *("weights after 10", "optimiser after 10", "weights after 100", "optimiser after 100"),
+    *("batches untouched", "target synced", "actions", "state reloaded", CONTRACT, STARTED, "loop"),
+)
+"""In this order; some belong to one precision or to some algorithms only."""
 ACTING_ROWS = 16
 
 Make = Callable[[Spec, Params, str], Learner]
@@ -46,6 +57,7 @@ class Climb:
         self.spec, self.dtype, self.rng = spec, dtype, rng
         self.stored, self.index_dtype, self.rows = STORED[dtype], index_dtype, rows
         self.together = self.stored == "float32"
+        self.promises = Promises(spec, self.stored, rows)
         params = perturbed(draw_params(spec, rng), rng)
         self.learner = make(spec, params, dtype)
         # The reference works in float64 on exactly the numbers that the learner was given.
@@ -53,30 +65,37 @@ class Climb:
         self.reference = ReferenceLearner(spec, self.given, "float64")
 
     def rungs(self) -> Iterator[Rung]:
-        yield self.exact("weights", worst(self.given, self.learner.state()["params"]))
+        yield self.exact("weights", worst(self.given, self.state()["params"]))
         acting = synthetic.acting(self.spec, self.rng, self.stored, ACTING_ROWS)
         yield self.forward(acting)
         yield from self.gradients()
         yield from self.updates()
         self.learner.sync_target()
-        state = self.learner.state()
+        state = self.state()
         yield self.exact("target synced", worst(state["params"], state["target"]))
         yield self.actions(acting)
         yield self.exact("state reloaded", _reload(self.learner))
+        yield self.contract()
+        if self.dtype == "float32":
+            yield self.started(acting)
         if self.dtype == "float64" and self.spec.algorithm in ALGORITHMS:
-            yield self.within("loop", loop.error(self.spec))
+            yield self.within("loop", Difference(loop.error(self.spec)))
 
     def forward(self, acting: Arrays) -> Rung:
         obs, *noise = acting
         network_noise = noise[0] if self.spec.network.noisy else None
         expected = self.reference.forward(obs, None if network_noise is None else double(network_noise))
-        return self.within("forward", worst(expected, self.learner.forward(obs, network_noise)))
+        got = self.learner.forward(obs, network_noise)
+        self.promises.check_forward(expected, got)
+        return self.within("forward", worst(expected, got))
 
     def gradients(self) -> Iterator[Rung]:
         batch = self.batch()
-        loss, raw, clipped = self.learner.grads(batch)
+        got = self.learner.grads(batch)
+        self.promises.check_grads(got)
+        loss, raw, clipped = got
         right_loss, right_raw, right_clipped = self.reference.grads(doubles(batch))
-        yield self.within("loss", relative(right_loss, loss))
+        yield self.within("loss", between(right_loss, loss, name="loss"))
         yield self.within("gradients", worst(right_raw, raw, self.together))
         yield self.within("clipped gradients", worst(right_clipped, clipped, self.together))
 
@@ -88,88 +107,99 @@ class Climb:
             while len(seen) < goal:
                 batch = self.batch()
                 seen.append((batch, [array.copy() for array in batch]))
-                handle = learner.update(learner.put(*batch), lr)
+                handle = learner.update(self.put(batch), lr)
                 right = reference.update(doubles(batch), lr)
                 read = learner.read(handle)
+                self.promises.check_read(read, right[1] is not None)
             limit = GATE[self.dtype] if self.dtype == "float64" or goal == 1 else None
-            state, right_state = learner.state(), reference.state()
+            state, right_state = self.state(), reference.state()
             weights = worst(right_state["params"], state["params"])
-            moments = largest(
+            moments = farthest(
                 worst(right_state["m"], state["m"], self.together),
                 worst(roots(right_state["v"]), roots(state["v"]), self.together),
             )
             yield self.rung("weights after {}".format(goal), weights, limit)
             yield self.rung("optimiser after {}".format(goal), moments, limit)
             if goal == 1:
-                yield self.within("loss returned", relative(right[0], read[0]))
+                yield self.within("loss returned", between(right[0], read[0], name="loss"))
                 if right[1] is not None:
-                    yield self.within("priorities", relative(right[1], read[1]))
+                    yield self.within("priorities", between(right[1], read[1], name="priorities"))
                 yield self.exact("target untouched", worst(right_state["target"], state["target"]))
         # Earlier batches too: a recorded graph may write the next batch into the memory of the last one.
-        changes = [relative(copy, array) for batch, copies in seen for copy, array in zip(copies, batch)]
-        yield self.exact("batches untouched", largest(*changes))
+        changes = [
+            between(copy, array, name="array {} of the batch".format(place))
+            for batch, copies in seen
+            for place, (copy, array) in enumerate(zip(copies, batch))
+        ]
+        yield self.exact("batches untouched", farthest(*changes))
 
     def actions(self, acting: Arrays) -> Rung:
         """`act` against the reference with the learner's own weights now: same choices, same numbers."""
         reference = ReferenceLearner(self.spec, self.learner.state()["params"], "float64")
         expected = reference.act(*doubles(acting))
-        got = self.learner.act(*self.learner.put(*acting))
-        error = largest(*(relative(e, g) for e, g in zip(expected, got)))
+        got = self.learner.act(*self.put(acting))
+        self.promises.check_acted(expected, got)
+        difference = farthest(*(between(e, g, name=name) for name, e, g in zip(ACTED, expected, got)))
         if len(got) != len(expected) or not np.array_equal(expected[0], got[0]):
-            error = float("inf")
-        return self.within("actions", error)
+            difference = difference._replace(error=float("inf"))
+        return self.within("actions", difference)
+
+    def contract(self) -> Rung:
+        broken = self.promises.broken
+        return self.exact(CONTRACT, Difference(float(len(broken)), "; ".join(broken)))
+
+    def started(self, acting: Arrays) -> Rung:
+        share = deferred_share(self.learner, self.batch(), acting, self.spec.hyper.learning_rate)
+        words = (
+            "{:.0%} of the work of update is done by the calls after it, which are charged for it: "
+            "start the computation in update"
+        )
+        return self.rung(STARTED, Difference(share, words.format(share)), LIMIT)
+
+    def put(self, arrays: Any) -> Any:
+        placed = self.learner.put(*arrays)
+        self.promises.check_put(arrays, placed)
+        return placed
+
+    def state(self) -> Any:
+        state = self.learner.state()
+        self.promises.check_state(state)
+        return state
 
     def batch(self) -> Any:
         return synthetic_batch(self.spec, self.rng, self.stored, self.index_dtype, self.rows)
 
-    def within(self, name: str, error: float) -> Rung:
-        return self.rung(name, error, GATE[self.dtype])
+    def within(self, name: str, difference: Difference) -> Rung:
+        return self.rung(name, difference, GATE[self.dtype])
 
-    def exact(self, name: str, error: float) -> Rung:
-        return self.rung(name, error, 0.0)
+    def exact(self, name: str, difference: Difference) -> Rung:
+        return self.rung(name, difference, 0.0)
 
-    def rung(self, name: str, error: float, tolerance: Optional[float]) -> Rung:
+    def rung(self, name: str, difference: Difference, tolerance: Optional[float]) -> Rung:
         """NaN is no rounding: it fails even where an error has no limit."""
-        passed = error <= tolerance if tolerance is not None else not math.isnan(error)
-        return Rung(name, self.dtype, error, tolerance, bool(passed))
+        error = difference.error
+        passed = bool(error <= tolerance if tolerance is not None else not math.isnan(error))
+        return Rung(name, self.dtype, error, tolerance, passed, "" if passed else difference.detail)
 
 
-def _reload(learner: Learner) -> float:
+def _reload(learner: Learner) -> Difference:
     """state → load → state, while updates in between would have moved everything."""
     state = {key: dict(value) if isinstance(value, dict) else value for key, value in learner.state().items()}
     learner.load(state)
     again = learner.state()
     # Backends may keep the moments scaled; one multiplication and one division round.
     rounding = 4 * np.finfo(next(iter(state["params"].values())).dtype).eps
-    moments = largest(*(worst(state[key], again[key]) for key in ("m", "v")))
-    exact = largest(*(worst(state[key], again[key]) for key in ("params", "target")))
-    return exact if moments <= rounding and state["t"] == again["t"] else float("inf")
+    moments = farthest(*(worst(state[key], again[key]) for key in ("m", "v")))
+    if not moments.error <= rounding:
+        return Difference(float("inf"), "moments: " + moments.detail)
+    if state["t"] != again["t"]:
+        return Difference(float("inf"), "t is {} instead of {}".format(again["t"], state["t"]))
+    return farthest(*(worst(state[key], again[key]) for key in ("params", "target")))
 
 
 def perturbed(params: Params, rng: np.random.Generator) -> Params:
     """Biases and the policy head start at or near zero, where a swapped or dropped one would not show."""
     return {name: p + 0.05 * rng.standard_normal(p.shape) for name, p in params.items()}
-
-
-def worst(expected: Params, got: Params, together: bool = False) -> float:
-    """The largest error of all arrays; `together` measures them all on the scale of the largest one."""
-    if list(expected) != list(got):
-        return float("inf")
-    scale = max(float(np.max(np.abs(array))) for array in expected.values()) if together else None
-    return largest(*(relative(expected[name], got[name], scale) for name in expected))
-
-
-def relative(expected: Any, got: Any, scale: Optional[float] = None) -> float:
-    """max |got − expected| / max |expected|; infinite for another shape, NaN where one is not finite."""
-    expected, got = np.asarray(expected, np.float64), np.asarray(got, np.float64)
-    if expected.shape != got.shape:
-        return float("inf")
-    if not (np.isfinite(expected).all() and np.isfinite(got).all()):
-        return float("nan")
-    difference = float(np.max(np.abs(got - expected), initial=0.0))
-    if scale is None:
-        scale = float(np.max(np.abs(expected), initial=0.0))
-    return difference / scale if scale else difference
 
 
 def roots(arrays: Params) -> Params:

@@ -6,6 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Optional
 
+CONTRACT, STARTED = "contract", "update starts its work"
+OTHER_NUMBERS = (CONTRACT, STARTED)
+"""Rungs whose number is not a relative error: broken promises, and the share of late work."""
+FLOAT32_ERRORS = (1e-9, 1e-5)
+"""In float64: far above its rounding, and what float32 leaves after a few operations (its ε is 1.2e-7)."""
+
+
+HUGE = 1e300
+"""What JSON holds for infinity and NaN is larger."""
+
 
 def largest(*errors: float) -> float:
     """NaN where any of them is: `max` would keep it only in the first place."""
@@ -21,20 +31,44 @@ class Rung:
     tolerance: Optional[float]
     """None: the error is reported, and has no limit."""
     passed: bool
+    detail: str = ""
+    """Of a rung that failed: which array differs most and where, or what the contract promises otherwise."""
+
+    @property
+    def is_error(self) -> bool:
+        """Its number is a relative error, not a count or a share."""
+        return self.name.rpartition(": ")[2] not in OTHER_NUMBERS
+
+    @property
+    def suspicion(self) -> str:
+        """What such an error usually comes from; empty where nothing does."""
+        if self.dtype == "float64" and self.is_error and FLOAT32_ERRORS[0] <= self.error <= FLOAT32_ERRORS[1]:
+            return "looks like float32 arithmetic"
+        return ""
 
     @property
     def holds(self) -> bool:
         """It is marked as passed, and its numbers agree with the mark."""
         return self.passed and (self.tolerance is None or self.error <= self.tolerance)
 
+    def failure(self) -> str:
+        """What is wrong, and where."""
+        if not self.is_error:
+            return "{} in {}: {}".format(self.name, self.dtype, self.detail)
+        size = "" if self.error > HUGE else " by {:.1e}".format(self.error)
+        said = "{} is off{} in {}".format(self.name, size, self.dtype)
+        parts = [part for part in (self.detail, self.suspicion) if part]
+        return said + (": " + "; ".join(parts) if parts else "")
+
     def to_json(self) -> Dict[str, Any]:
-        return {
+        written = {
             "rung": self.name,
             "dtype": self.dtype,
             "error": self.error,
             "tolerance": self.tolerance,
             "passed": self.passed,
         }
+        return {**written, "detail": self.detail} if self.detail else written
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> Rung:
@@ -46,4 +80,5 @@ class Rung:
             error=float("inf") if error is None else float(error),
             tolerance=raw.get("tolerance"),
             passed=bool(raw.get("passed")),
+            detail=raw.get("detail") or "",
         )
