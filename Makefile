@@ -23,6 +23,7 @@ $(STAMP): pyproject.toml
 
 run: $(STAMP)  ## run the quickstart study and show its answer
 	$(BIN)/rldyno run quickstart
+	@echo 'Next: source $(BIN)/activate, then for example: rldyno studies'
 
 check: $(STAMP)  ## lint, types, import contracts and unit tests: the inner loop
 	$(BIN)/ruff format --check .

@@ -6,11 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 from documentation import python_blocks
 from rldyno.cli import app
 from rldyno.study.file import StudyFile, load_study
 from rldyno.study.seeds import Adaptive
+from rldyno.toolchains.catalogue import catalogue
+from rldyno_rig.algorithms import ALGORITHMS
 from synthetic import Shape, write_results
 
 HOME = Path(__file__).parents[2]
@@ -75,6 +78,34 @@ def test_the_python_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_readme_fits_one_screen() -> None:
     assert len((HOME / "README.md").read_text(encoding="utf-8").splitlines()) <= 70
+
+
+def test_the_readme_lists_every_framework_mode_and_algorithm() -> None:
+    text = (HOME / "README.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1:-1] for line in text.splitlines() if re.match(r"\|.*\(`\w+`\)", line)]
+    listed: dict[str, str] = {}
+    for named, modes, on_gpu in rows:
+        (name,) = re.findall(r"`(\w+)`", named)
+        listed[name] = modes
+        chain = catalogue()[name]
+        devices = {device for usable in chain.modes.values() for device in usable}
+        assert ("yes" in on_gpu) == ("cuda" in devices), name
+        assert ("3.10 or 3.11" in named) == (not SpecifierSet(chain.python).contains("3.12.0")), name
+    assert listed.keys() == catalogue().keys()
+    for name, chain in catalogue().items():
+        shown = {mode.strip() for mode in listed[name].partition(":")[0].split(",")}
+        assert shown == set(chain.modes), name
+    assert re.search(r"Algorithms: (.*?)\.", text)[1].split(", ") == [  # type: ignore[index]
+        ALGORITHMS[name].title for name in ("dqn", "rainbow", "a2c", "ppo")
+    ]
+    assert len(ALGORITHMS) == 4
+
+
+def test_the_study_of_the_readme_loads(tmp_path: Path) -> None:
+    (study,) = re.findall(r"```toml\n(.*?)```", (HOME / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    path = tmp_path / "my-study.toml"
+    path.write_text(study)
+    assert load_study(path).axes("dqn", "CartPole-v1") == {"batch_size": (32, 256)}
 
 
 def test_every_key_of_a_study_is_documented_and_the_example_loads(tmp_path: Path) -> None:
