@@ -100,7 +100,7 @@ def test_how_many_seeds_would_show_parity_is_said(tmp_path: Path) -> None:
     changed = replace(group, rows=tuple(undecided if found is row else found for found in group.rows))
     objection = trust.parity(load_results(tmp_path / "r"), changed, changed.primary)
     assert objection is not None
-    assert "learns like `numpy:eager` (about 4 more are needed, 80 % chance)." in objection.words
+    assert "learns like `numpy:eager` (about 4 more seeds are needed, 80 % chance)." in objection.words
 
 
 def test_without_anything_certified_there_is_no_parity(tmp_path: Path) -> None:

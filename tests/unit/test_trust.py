@@ -154,6 +154,8 @@ def test_nobody_names_a_winner_where_it_is_barred(tmp_path: Path, kind: str) -> 
     loaded = rldyno.load(root)
     frame = loaded.compare().frame.filter(metric="threshold")
     assert frame["ratio"].null_count() == len(frame)
+    assert set(frame["trust"]) == {BARRED}
+    assert objection.words in frame["objections"][0]
     assert not frame["best"].any()
     advised = CliRunner().invoke(app, ["advise", str(root)])
     assert advised.exit_code == 1

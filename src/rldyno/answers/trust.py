@@ -20,6 +20,7 @@ from rldyno.records.manifest import Task
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import ENOUGH_RUNS
 from rldyno.stats.equivalence import DIFFERENT, UNDECIDED
+from rldyno.stats.power import POWER
 from rldyno.study.origins import untuned_words
 from rldyno.text.numbers import number
 
@@ -205,7 +206,7 @@ def parity(results: Results, group: Group, metric: Column) -> Objection | None:
     verb = "learns" if len(open_still) == 1 else "learn"
     known = [row.parity.more_seeds for row in open_still if row.parity is not None]
     more = [missing for missing in known if missing is not None]
-    needed = f" (about {max(more)} more are needed, 80 % chance)" if more and len(more) == len(known) else ""
+    needed = f" ({seeds_words(max(more))})" if more and len(more) == len(known) else ""
     assumed = (
         "" if group.shared_steps is None else " Equal steps are assumed: the computations are proven equal."
     )
@@ -227,10 +228,15 @@ def chance(results: Results, group: Group, metric: Column) -> Objection | None:
     start = f"The difference between {both} may be chance"
     if figure.more_seeds is None:
         return Objection(CHANCE, False, f"{start}, and no reasonable number of seeds would decide it.")
-    plural = "" if figure.more_seeds == 1 else "s"
-    words = f"{start} (about {figure.more_seeds} more seed{plural} needed to decide)."
+    words = f"{start} ({seeds_words(figure.more_seeds)})."
     have = min(row.done for row in rows[:2])
     return Objection(CHANCE, False, words, fixes.deciding_seeds(results, have, figure.more_seeds))
+
+
+def seeds_words(more: int) -> str:
+    """How many are missing, and with which probability they would decide."""
+    verb = "seed is" if more == 1 else "seeds are"
+    return f"about {more} more {verb} needed, {100 * POWER:g} % chance"
 
 
 def pending(results: Results, group: Group, metric: Column) -> Objection | None:

@@ -31,6 +31,8 @@ COMPARISON = {
     "ratio_low": pl.Float64,
     "ratio_high": pl.Float64,
     "best": pl.Boolean,
+    "trust": pl.String,
+    "objections": pl.String,
 }
 RATIO = ("ratio", "ratio_low", "ratio_high")
 ADVICE = {
@@ -71,7 +73,10 @@ CLAIMS = {
 
 
 def comparison_frame(groups: Sequence[Group]) -> pl.DataFrame:
-    """One row per contestant and metric. `ratio` says how many times worse than the best contestant it is."""
+    """One row per contestant and metric. `ratio` says how many times worse than the best contestant it is.
+
+    It is empty where `trust` is "barred": `objections` says why.
+    """
     return pl.DataFrame([*_comparison_rows(groups)], schema=COMPARISON)
 
 
@@ -92,6 +97,8 @@ def _comparison_rows(groups: Sequence[Group]) -> Iterator[dict[str, Any]]:
                     **bounds(figure.estimate if figure else None, ("value", "low", "high"), metric.scale),
                     **bounds(figure.ratio if figure else None, RATIO),
                     "best": None if figure is None else figure.best,
+                    "trust": group.trusts[metric.name].level,
+                    "objections": group.trusts[metric.name].words or None,
                 }
 
 
