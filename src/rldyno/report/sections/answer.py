@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rldyno.answers.axes import axis_answers
 from rldyno.answers.groups import Group
 from rldyno.answers.wording import headline
 from rldyno.columns import Column
@@ -22,6 +23,11 @@ from rldyno.text.numbers import factor, interval, number
 INTERVALS = (
     "Points are estimates over seeds, lines their 95 % intervals. Hollow points are shown but not ranked."
 )
+
+# Sentences about axes that are not folded away.
+AXES_SHOWN = 6
+# Of more comparisons than this, the first ones tell what the axes do.
+GROUPS_ALONG_AXES = 40
 
 
 def charts(material: Material) -> list[Panel]:
@@ -40,10 +46,20 @@ def charts(material: Material) -> list[Panel]:
     return [Panel("run", "All trials", (chart,))]
 
 
+def along_axes(material: Material) -> list[str]:
+    """What each setting does to each contestant, as sentences."""
+    if len(material.groups) <= GROUPS_ALONG_AXES:
+        return [answer.words for answer in material.analysis.axis_answers]
+    first = material.groups[:GROUPS_ALONG_AXES]
+    return [answer.words for answer in axis_answers(material.results, first)]
+
+
 def context(material: Material) -> dict[str, Any]:
     results = material.results
     return {
         "headline": headline(material.groups),
+        "along_axes": along_axes(material),
+        "axes_shown": AXES_SHOWN,
         "pending": results.pending,
         "ended": len(results.ended),
         "trials": len(results.trials),
