@@ -158,6 +158,15 @@ def test_seeds_raised_after_the_fact(tmp_path: Path) -> None:
     assert pitfalls(root)[name].verdict == CLEAR
 
 
+@pytest.mark.parametrize(("slow", "verdict"), [(300, CLEAR), (8900, FOUND)])
+def test_few_adaptive_seeds_are_enough_where_they_decide(tmp_path: Path, slow: int, verdict: str) -> None:
+    rivals = [NUMPY, Contestant("torch:eager", slow)]
+    root = write_results(tmp_path / "r", replace(CLEAN, contestants=rivals, seeds=4, stop_return=None))
+    rule = {"min": 3, "max": 9, "until": "resolved", "within": 0.001, "looks": [], "ended": "resolved"}
+    change_manifest(root, adaptive=rule)
+    assert pitfalls(root)["Too few seeds"].verdict == verdict
+
+
 def test_crossings_that_cannot_run_are_named(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", CLEAN)
     change_manifest(root, left_out=["numpy:eager on cuda: it runs on cpu only"])

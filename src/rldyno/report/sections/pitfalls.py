@@ -14,7 +14,9 @@ from typing import Any
 
 import polars as pl
 
+from rldyno.answers import fixes
 from rldyno.answers.groups import Group, Row
+from rldyno.answers.trust import SEEDS
 from rldyno.probe.summary import OVERSUBSCRIBED_SHARE
 from rldyno.records.directory import run_command
 from rldyno.records.status import DONE
@@ -49,21 +51,22 @@ def look_for(results: Results, groups: Sequence[Group]) -> list[Pitfall]:
     return sorted(every, key=lambda pitfall: (FOUND, UNKNOWN, CLEAR).index(pitfall.verdict))
 
 
-def too_few_seeds(_: Results, groups: Sequence[Group]) -> Pitfall:
+def too_few_seeds(results: Results, groups: Sequence[Group]) -> Pitfall:
+    """Adaptive seeds may decide a comparison with fewer; then the gate does not object."""
     name = "Too few seeds"
+    adaptive = results.manifest.adaptive is not None
     runs: dict[str, list[int]] = {}
-    for _group, row in ran(groups):
-        runs.setdefault(row.contestant, []).append(row.done)
+    for group, row in ran(groups):
+        if row.done < ENOUGH_RUNS and not (adaptive and group.trust.about(SEEDS) is None):
+            runs.setdefault(row.contestant, []).append(row.done)
+    if not runs:
+        return Pitfall(name, CLEAR, f"at least {ENOUGH_RUNS} runs behind every number, or enough to decide")
     few = {
-        f"{contestant}: {min(counts)}"
-        + (f" in {sum(n < ENOUGH_RUNS for n in counts)} comparisons" if len(counts) > 1 else "")
+        f"{contestant}: {min(counts)}" + (f" in {len(counts)} comparisons" if len(counts) > 1 else "")
         for contestant, counts in runs.items()
-        if min(counts) < ENOUGH_RUNS
     }
-    if not few:
-        return Pitfall(name, CLEAR, f"at least {ENOUGH_RUNS} runs behind every number")
     evidence = f"fewer than {ENOUGH_RUNS} runs: {listed(few)}"
-    return Pitfall(name, FOUND, evidence, f"raise `seeds` to {ENOUGH_RUNS} or more and run the study again")
+    return Pitfall(name, FOUND, evidence, fixes.enough_seeds(results))
 
 
 def missing_spread(_: Results, groups: Sequence[Group]) -> Pitfall:
