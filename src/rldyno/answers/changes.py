@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from rldyno.answers.analysis import Analysis
-from rldyno.answers.comparison import SEED, against, estimate
-from rldyno.answers.groups import MAIN_METRICS, MetricValue, axis_words
+from rldyno.answers.groups import MAIN_METRICS, axis_words
+from rldyno.answers.pairs import seeded
 from rldyno.answers.runs import Runs
+from rldyno.answers.session_change import WORSE, Change, Measured, judge_all, measure
+from rldyno.answers.trust import disturbed, few_seeds, unproven_runs
 from rldyno.columns import Column
 from rldyno.errors import Problem
 from rldyno.records.directory import ResultsDirectory
@@ -22,20 +22,11 @@ from rldyno.records.machine_facts import MachineFacts
 from rldyno.records.status import DONE
 from rldyno.results.columns import by_any_name, goals
 from rldyno.results.load import Results
-from rldyno.stats.bootstrap import Estimate
-from rldyno.stats.power import runs_to_clear
 from rldyno_rig import schema
 from rldyno_rig.algorithms import title_of
 
-Json = dict[str, Any]
 Key = tuple[str, ...]
 
-BETTER, WORSE, UNCHANGED, UNDECIDED = "better", "worse", "unchanged", "undecided"
-WORDS = {
-    "time": {BETTER: "faster", WORSE: "slower"},
-    "size": {BETTER: "smaller", WORSE: "larger"},
-}
-UNIT_WORDS = {"MB": "size"} | dict.fromkeys(("s", "µs", "steps/s", "1/s"), "time")
 # Facts of a machine that make its times others.
 MACHINE_FACTS = (
     "host_sha256",
@@ -58,39 +49,7 @@ SHAPING = (
     "workers",
     "dtype",
     "caches",
-    "hyper",
 )
-
-
-@dataclass(frozen=True)
-class Change:
-    """One metric of one contestant and setting in both sets.
-
-    `ratio` says how many times worse the second is than the first.
-    """
-
-    contestant: str
-    setting: str
-    metric: Column
-    before: Estimate
-    after: Estimate
-    ratio: Estimate | None
-    verdict: str
-    threshold: float
-
-    @property
-    def more_seeds(self) -> int | None:
-        """Seeds that would probably decide an undecided change; None where it is decided, or hopeless."""
-        ratio = self.ratio
-        if self.verdict != UNDECIDED or ratio is None or not ratio.low or ratio.high is None:
-            return None
-        point, bound = abs(math.log(ratio.point)), math.log1p(self.threshold)
-        reach = max(math.log(ratio.high / ratio.point), math.log(ratio.point / ratio.low))
-        return runs_to_clear(reach, abs(point - bound), ratio.n)
-
-    @property
-    def word(self) -> str:
-        return WORDS.get(UNIT_WORDS.get(self.metric.unit, ""), {}).get(self.verdict, self.verdict)
 
 
 @dataclass(frozen=True)
@@ -113,8 +72,9 @@ def compare_results(
 ) -> Changes:
     """Match the settings of two results directories and judge every metric of each.
 
-    A change is called when its whole 95 % interval lies beyond the threshold, `unchanged` when it lies
-    within, and `undecided` otherwise: more seeds narrow it.
+    A change is called when it is larger than the threshold and than what two sessions of the same study
+    differ by: over all verdicts together, a false one has a chance of 5 %. It is `unchanged` when it is shown
+    to lie within the threshold, and `undecided` otherwise.
     """
     if not threshold > 0:
         raise Problem("the threshold must be above 0", fix="give a share, for example --threshold 0.05")
@@ -130,18 +90,17 @@ def compare_results(
             code=1,
         )
     labels = setting_labels(old, shared)
-    rng = np.random.default_rng(SEED)
-    changes = [
-        change
+    measured = [
+        found
         for key in shared
         for metric in chosen
-        if (change := judge(old[key], new[key], metric, threshold, labels[key], rng)) is not None
+        if (found := in_both(old[key], new[key], metric, labels[key], (before, after))) is not None
     ]
     return Changes(
         names=names,
         other_differences=tuple(other_differences(before, after)),
         unmatched=tuple(unmatched(old, new, names)),
-        changes=tuple(changes),
+        changes=judge_all(measured, threshold),
         threshold=threshold,
     )
 
@@ -164,8 +123,10 @@ class SettingRuns:
     """One contestant in one setting: the trials that differ in their seed alone."""
 
     contestant: str
-    requested: Json
+    settings: Mapping[str, Any]
+    """What was requested of it, hyper-parameters as `hyper.<name>`."""
     done: Runs
+    certificates: tuple[str, ...]
 
 
 def by_setting(results: Results) -> dict[Key, SettingRuns]:
@@ -175,20 +136,24 @@ def by_setting(results: Results) -> dict[Key, SettingRuns]:
     parts = results.trials.partition_by(["contestant", *results.axes], maintain_order=True)
     for trials in parts:
         requested = read_json(home.trial(trials["trial"][0]) / schema.TRIAL_FILE)
-        shaping = {name: requested.get(name) for name in SHAPING}
+        settings = {name: requested.get(name) for name in SHAPING}
         # The rule that ends a trial shapes its time to threshold; how long it may run at most does not.
-        stop = {name: (requested.get("budget") or {}).get(name) for name in ("stop_return", "stop_episodes")}
-        key = (requested["contestant"], *(f"{name}={value!r}" for name, value in (shaping | stop).items()))
-        done = Runs.of(trials.filter(pl.col("status") == DONE))
-        found[key] = SettingRuns(requested["contestant"], shaping | stop, done)
+        budget = requested.get("budget") or {}
+        settings |= {name: budget.get(name) for name in ("stop_return", "stop_episodes")}
+        settings |= {f"hyper.{name}": value for name, value in (requested.get("hyper") or {}).items()}
+        key = (requested["contestant"], *(f"{name}={value!r}" for name, value in sorted(settings.items())))
+        finished = trials.filter(pl.col("status") == DONE)
+        found[key] = SettingRuns(
+            requested["contestant"], settings, Runs.of(finished), tuple(finished["certificate"])
+        )
     return found
 
 
 def setting_labels(found: Mapping[Key, SettingRuns], keys: Sequence[Key]) -> dict[Key, str]:
     """Task and the settings that vary among them."""
-    flat = {key: flat_settings(found[key].requested) for key in keys}
+    flat = {key: found[key].settings for key in keys}
     names = dict.fromkeys(name for settings in flat.values() for name in settings)
-    by_task: dict[tuple[Any, Any], list[Json]] = {}
+    by_task: dict[tuple[Any, Any], list[Mapping[str, Any]]] = {}
     for settings in flat.values():
         by_task.setdefault((settings["algorithm"], settings["environment"]), []).append(settings)
     labels = {}
@@ -206,51 +171,23 @@ def setting_labels(found: Mapping[Key, SettingRuns], keys: Sequence[Key]) -> dic
     return labels
 
 
-def flat_settings(requested: Json) -> Json:
-    hyper = {f"hyper.{name}": value for name, value in (requested.get("hyper") or {}).items()}
-    return {name: value for name, value in requested.items() if name != "hyper"} | hyper
-
-
-def judge(
-    before: SettingRuns,
-    after: SettingRuns,
-    metric: Column,
-    threshold: float,
-    setting: str,
-    rng: np.random.Generator,
-) -> Change | None:
-    """None where either set has nothing to say about the metric."""
-    old, new = estimate(before.done, metric, rng), estimate(after.done, metric, rng)
-    if old is None or new is None:
-        return None
-    ratio = against(after.done, before.done, metric, rng)
-    return Change(
-        contestant=before.contestant,
-        setting=setting,
-        metric=metric,
-        before=old.estimate,
-        after=new.estimate,
-        ratio=ratio,
-        verdict=verdict(ratio, old, new, threshold),
-        threshold=threshold,
-    )
-
-
-def verdict(ratio: Estimate | None, before: MetricValue, after: MetricValue, threshold: float) -> str:
-    if ratio is None:
-        # Half of the runs of one never got there. Sure only where even its lower bound is "never".
-        lost = math.isfinite(before.estimate.point) and math.isinf(after.estimate.low or 0)
-        gained = math.isfinite(after.estimate.point) and math.isinf(before.estimate.low or 0)
-        return WORSE if lost else BETTER if gained else UNDECIDED
-    if ratio.low is None or ratio.high is None:
-        return UNDECIDED
-    if ratio.low > 1 + threshold:
-        return WORSE
-    if ratio.high < 1 / (1 + threshold):
-        return BETTER
-    if ratio.low >= 1 / (1 + threshold) and ratio.high <= 1 + threshold:
-        return UNCHANGED
-    return UNDECIDED
+def in_both(
+    before: SettingRuns, after: SettingRuns, metric: Column, setting: str, both: tuple[Results, Results]
+) -> Measured | None:
+    """One metric of both sessions, with what speaks against a verdict."""
+    column = None if metric.censored_at else metric.name
+    runs = seeded(before.done, column), seeded(after.done, column)
+    objections = [
+        replace(objection, words=f"{name}: {objection.words}")
+        for name, found, results in zip("AB", (before, after), both, strict=True)
+        for objection in (
+            disturbed(results, [found.done]),
+            few_seeds(results, len(found.done)),
+            unproven_runs(results, found.contestant, found.certificates),
+        )
+        if objection is not None
+    ]
+    return measure(before.contestant, setting, metric, runs, objections)
 
 
 def other_differences(before: Results, after: Results) -> Iterable[str]:
@@ -307,9 +244,9 @@ def unmatched(
 
 def difference(runs: SettingRuns, others: Iterable[SettingRuns]) -> str:
     """What keeps it from being compared, where one setting alone does."""
-    mine = flat_settings(runs.requested)
+    mine = runs.settings
     for other in others:
-        theirs = flat_settings(other.requested)
+        theirs = other.settings
         names = [name for name in mine.keys() | theirs.keys() if mine.get(name) != theirs.get(name)]
         if other.contestant == runs.contestant and len(names) == 1:
             name = names[0]

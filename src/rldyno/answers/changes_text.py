@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from rldyno.answers.changes import BETTER, UNCHANGED, UNDECIDED, WORSE, Change, Changes
+from rldyno.answers.changes import Changes
+from rldyno.answers.session_change import BETTER, UNCHANGED, UNDECIDED, WORSE, Change
 from rldyno.stats.bootstrap import Estimate
+from rldyno.stats.power import POWER
+from rldyno.stats.sessions import SESSION_SPREAD
 from rldyno.text.numbers import number
 
 
@@ -14,7 +17,7 @@ def headline(comparison: Changes) -> str:
     """`2 slower, 1 faster, 12 unchanged, 5 undecided (threshold 5 %)`."""
     counts: dict[str, int] = {}
     order = {WORSE: 0, BETTER: 1, UNCHANGED: 2, UNDECIDED: 3}
-    for change in sorted(comparison.changes, key=lambda change: order[change.verdict]):
+    for change in sorted(comparison.changes, key=lambda change: order[change.verdict] + change.barred):
         counts[change.word] = counts.get(change.word, 0) + 1
     words = ", ".join(f"{count} {word}" for word, count in counts.items())
     return f"{words or 'nothing to compare'} (threshold {comparison.threshold * 100:g} %)"
@@ -22,38 +25,76 @@ def headline(comparison: Changes) -> str:
 
 def seeds_words(comparison: Changes) -> str | None:
     """How many more seeds the undecided changes need; None when nothing is undecided."""
-    undecided = [change for change in comparison.changes if change.verdict == UNDECIDED]
+    undecided = [change for change in comparison.changes if change.verdict == UNDECIDED and not change.barred]
     if not undecided:
         return None
-    lone = sum(change.ratio is not None and change.ratio.low is None for change in undecided)
-    if lone == len(undecided):
-        return "with one seed the spread is unknown: run five or more in both sets"
     known = sorted(change.more_seeds for change in undecided if change.more_seeds is not None)
+    head = f"Undecided: {len(undecided)}"
     if not known:
-        return f"too few seeds to decide {len(undecided)}; no reasonable number would be enough"
+        return f"{head}. More seeds would hardly help: the differences are too close to the threshold."
     half = known[(len(known) - 1) // 2]
     decided = sum(more <= half for more in known)
-    words = f"too few seeds to decide {len(undecided)}: about {half} more in both sets would decide {decided}"
-    return words + (f", {known[-1]} more would decide {len(known)}" if known[-1] > half else "")
+    words = f"{head}. About {half} more seeds in both would decide {decided} of them"
+    words += f", {known[-1]} more {len(known)}" if known[-1] > half else ""
+    return f"{words} (each with {100 * POWER:g} % chance)."
+
+
+def barred_words(comparison: Changes) -> list[str]:
+    """Why some are not judged, once for each reason; then what to do."""
+    barred = [change for change in comparison.changes if change.barred]
+    reasons: dict[tuple[str, str], list[Change]] = {}
+    for change in barred:
+        for objection in change.objections:
+            if objection.bars:
+                reasons.setdefault((objection.words, objection.fix), []).append(change)
+    lines = []
+    for (words, fix), changes in reasons.items():
+        names = ", ".join(dict.fromkeys(f"`{change.contestant}`, {change.setting}" for change in changes))
+        lines.append(f"Not judged ({names}): {words}" + (f" {fix}" if fix else ""))
+    return lines
+
+
+def shift_words(comparison: Changes) -> list[str]:
+    """Where every contestant moved the same way, and alike, the machine may have."""
+    lines = []
+    for metric in dict.fromkeys(change.metric for change in comparison.changes):
+        found = [change for change in comparison.changes if change.metric == metric and change.ratio]
+        moved = [math.log(change.ratio.point) for change in found if change.ratio]
+        contestants = {change.contestant for change in found}
+        decided = any(change.verdict in (WORSE, BETTER) for change in found)
+        if len(contestants) < 2 or not decided or min(moved) * max(moved) <= 0:
+            continue
+        least, most = sorted((min(map(abs, moved)), max(map(abs, moved))))
+        if least >= most / 2:
+            lines.append(
+                f"{metric.title}: every contestant moved the same way, by {100 * math.expm1(least):.0f} to "
+                f"{100 * math.expm1(most):.0f} %. The machine may have changed rather than the contestants: "
+                "run A again to find out."
+            )
+    return lines
+
+
+def assumption_words(comparison: Changes) -> str:
+    judged = sum(change.chance is not None for change in comparison.changes)
+    return (
+        f"Corrected for {judged} verdicts together. Two sessions of one study are taken to differ by "
+        f"{100 * math.sqrt(2) * SESSION_SPREAD:.0f} % (standard deviation) by themselves."
+    )
 
 
 def figures(change: Change) -> tuple[str, str, str, str]:
     """(before, after, ratio, its interval) as text. The ratio is of what is measured: 2× speed is faster."""
     scale = change.metric.scale
+    values = number(change.before * scale), number(change.after * scale)
     ratio = inverse(change.ratio) if change.metric.more_is_better else change.ratio
     if ratio is None:
-        return (number(change.before.point * scale), number(change.after.point * scale), "–", "–")
-    return (
-        number(change.before.point * scale),
-        number(change.after.point * scale),
-        f"{ratio.point:.2f}×",
-        "one seed" if ratio.low is None else f"{ratio.low:.2f}–{ratio.high:.2f}",
-    )
+        return *values, "–", "–"
+    return *values, f"{ratio.point:.2f}×", f"{ratio.low:.2f}–{ratio.high:.2f}"
 
 
 def inverse(ratio: Estimate | None) -> Estimate | None:
     if ratio is None or ratio.low is None or ratio.high is None:
-        return None if ratio is None else Estimate(1 / ratio.point, None, None, ratio.n)
+        return None
     return Estimate(1 / ratio.point, 1 / ratio.high, 1 / ratio.low, ratio.n)
 
 
@@ -62,9 +103,22 @@ def ordered(comparison: Changes) -> list[Change]:
     order = (WORSE, BETTER, UNDECIDED, UNCHANGED)
 
     def key(change: Change) -> tuple[int, float]:
-        return order.index(change.verdict), -abs(math.log(change.ratio.point)) if change.ratio else -math.inf
+        return order.index(change.verdict) + change.barred, -abs(
+            math.log(change.ratio.point)
+        ) if change.ratio else -math.inf
 
     return sorted(comparison.changes, key=key)
+
+
+def remarks(comparison: Changes) -> list[str]:
+    """What a reader of the verdicts must know."""
+    needed = seeds_words(comparison)
+    lines = [*shift_words(comparison), *barred_words(comparison), *([needed] if needed else [])]
+    return (
+        [*lines, assumption_words(comparison)]
+        if any(change.ratio for change in comparison.changes)
+        else lines
+    )
 
 
 def markdown(comparison: Changes) -> str:
@@ -98,8 +152,8 @@ def markdown(comparison: Changes) -> str:
         ]
     if decided_changes:
         lines += [*table(decided_changes), ""]
-    if needed := seeds_words(comparison):
-        lines += [needed, ""]
+    for said in remarks(comparison):
+        lines += [escaped(said), ""]
     if rest:
         lines += [
             "<details><summary>unchanged and undecided</summary>",

@@ -7,7 +7,7 @@ ratio and no superlative) or weakens it (the answer stands, with the doubt besid
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from rldyno.answers import fixes
 from rldyno.columns import Column
-from rldyno.proofs.certificate import ABSENT, STALE
+from rldyno.proofs.certificate import ABSENT, STALE, VALID
 from rldyno.records.manifest import Task
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import ENOUGH_RUNS
@@ -169,6 +169,15 @@ def disturbed(results: Results, runs: Sequence[Runs]) -> Objection | None:
     share = f"{count} of {len(scores)} trials"
     words = f"{share} ran on a disturbed machine (noise score above {TOO_NOISY:g})."
     return Objection(NOISE, count > len(scores) / 2, words, fixes.quieter(results))
+
+
+def unproven_runs(results: Results, contestant: str, certificates: Iterable[str]) -> Objection | None:
+    """To runs of one contestant with these certificates."""
+    lacking = {found for found in certificates if found != VALID}
+    if not lacking:
+        return None
+    words = f"`{contestant}` is not proven to compute what the reference computes."
+    return Objection(CERTIFICATE, True, words, fixes.prove(results, [contestant], STALE in lacking))
 
 
 def certificate(results: Results, group: Group, metric: Column) -> Objection | None:

@@ -56,7 +56,7 @@ def print_comparison(found: Changes, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from rldyno.answers.changes_text import figures, headline, ordered, seeds_words
+    from rldyno.answers.changes_text import figures, headline, ordered, remarks
 
     if found.other_differences:
         console.print("Other differences between A and B:", style="yellow")
@@ -77,5 +77,5 @@ def print_comparison(found: Changes, console: Console) -> None:
     for line in found.unmatched:
         console.print(f"not compared: {line}", style="dim", markup=False)
     console.print(headline(found), style="bold")
-    if said := seeds_words(found):
-        console.print(said)
+    for said in remarks(found):
+        console.print(said, markup=False)
