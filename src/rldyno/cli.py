@@ -16,6 +16,7 @@ from rldyno.commands.export import export
 from rldyno.commands.hyper import hyper
 from rldyno.commands.limits import limits
 from rldyno.commands.nets import nets
+from rldyno.commands.new_backend import new_backend
 from rldyno.commands.plan import plan
 from rldyno.commands.report import report
 from rldyno.commands.run import run
@@ -73,6 +74,7 @@ app.command(short_help="Measure what each framework asks of its users.")(usabili
 app.command(short_help="Prove that contestants compute the same thing.")(verify)
 app.command(short_help="Build the environments that the frameworks run in.")(setup)
 app.command(short_help="Show what this machine has and what is missing.")(doctor)
+app.command(short_help="Write the files of a new framework, to fill in.")(new_backend)
 app.command(short_help="Run one trial directory; launchers call this.")(trial)
 
 

@@ -89,12 +89,12 @@ def imported(tree: ast.Module) -> set[str]:
 
 
 def framework_of(backend: Path) -> str:
-    return next(chain.import_name for chain in catalogue().values() if chain.backend == backend.stem)
+    return next(chain.top_module for chain in catalogue().values() if chain.backend == backend.stem)
 
 
 def assert_knows_only(path: Path, framework: str | None) -> None:
     names = imported(parsed(path))
-    others = {chain.import_name for chain in catalogue().values()} - {"numpy", framework}
+    others = {chain.top_module for chain in catalogue().values()} - {"numpy", framework}
     assert not names & others
     foreign = names - SHARED - {framework} - set(sys.stdlib_module_names)
     # Parts of the framework's own distribution, such as jaxlib beside jax.
@@ -207,5 +207,5 @@ def test_only_backends_know_a_framework(path: Path) -> None:
         path.parent in FOLDERS and path.stem.endswith("_") and path.stem != "__init__"
     ):
         return
-    frameworks = {chain.import_name for chain in catalogue().values()} - {"numpy"}
+    frameworks = {chain.top_module for chain in catalogue().values()} - {"numpy"}
     assert not imported(parsed(path)) & frameworks

@@ -138,8 +138,15 @@ def test_dependencies_follow_markers_and_size_is_of_the_files(tmp_path: Path) ->
     among = {found.metadata["Name"]: found for found in Distribution.discover(path=[str(tmp_path)])}
     assert package.dependencies("frame", among, "3.11.7") == {"part", "sub-part"}
     assert package.dependencies("frame", among, "3.9.1") == {"part", "sub-part", "old"}
+    extras = frozenset({"x"})
+    assert package.dependencies("frame", among, "3.11.7", extras) == {"part", "sub-part", "more"}
     assert package.size_of(among["frame"]) == 100
     assert package.distribution_of(["nothing", "Frame"], among) == "frame"
+
+
+def test_extras_are_those_that_the_toolchain_pins() -> None:
+    assert package.extras_of("tensorflow", catalogue()["tensorflow"]) == {"and-cuda"}
+    assert package.extras_of("torch", catalogue()["torch"]) == frozenset()
 
 
 def test_where_pip_got_packages_from() -> None:

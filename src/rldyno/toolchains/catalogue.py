@@ -139,6 +139,11 @@ class Toolchain(_Table):
         return self
 
     @property
+    def top_module(self) -> str:
+        """`mlx` of `mlx.core`."""
+        return self.import_name.partition(".")[0]
+
+    @property
     def thread_variables(self) -> tuple[str, ...]:
         """Every variable that is set to the number of cores."""
         return COMMON_THREAD_VARIABLES + self.threads.variables

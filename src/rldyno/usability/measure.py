@@ -96,7 +96,7 @@ def new_record(subject: MeasuredFramework) -> UsabilityRecord:
         subject.chain.framework,
         subject.chain.summary,
         interpreter.python,
-        {**interpreter.versions, subject.chain.import_name: version},
+        {**interpreter.versions, subject.chain.top_module: version},
         records.now_iso(),
     )
 

@@ -53,26 +53,41 @@ def distribution_of(names: Iterable[str], among: Installed) -> str | None:
     return next((canonicalize_name(name) for name in names if canonicalize_name(name) in among), None)
 
 
-def dependencies(name: str, among: Installed, python: str) -> set[str]:
-    """What the distribution requires on this Python, directly and indirectly, as far as it is installed."""
+def extras_of(name: str, chain: Toolchain) -> frozenset[str]:
+    """`cpu` of the pin `mlx[cpu]==0.32.4`, in any variant."""
+    arguments = [text for variant in chain.variants for step in chain.steps(variant) for text in step]
+    found: set[str] = set()
+    for text in arguments:
+        with contextlib.suppress(InvalidRequirement):
+            requirement = Requirement(text)
+            found |= requirement.extras if canonicalize_name(requirement.name) == name else set()
+    return frozenset(found)
+
+
+def dependencies(name: str, among: Installed, python: str, extras: frozenset[str] = frozenset()) -> set[str]:
+    """What the distribution and those of its extras that are pinned require on this Python, directly and
+    indirectly, as far as it is installed.
+    """
     environment = {
         **{key: str(value) for key, value in default_environment().items()},
         "python_version": ".".join(python.split(".")[:2]),
         "python_full_version": python,
-        "extra": "",
     }
-    needed: set[str] = set()
-    pending = [name]
+    seen: set[tuple[str, frozenset[str]]] = set()
+    pending = [(name, extras)]
     while pending:
-        for text in among[pending.pop()].requires or []:
+        package, wanted = pending.pop()
+        if (package, wanted) in seen or package not in among:
+            continue
+        seen.add((package, wanted))
+        for text in among[package].requires or []:
             with contextlib.suppress(InvalidRequirement):
                 requirement = Requirement(text)
-                required = canonicalize_name(requirement.name)
-                applies = requirement.marker is None or requirement.marker.evaluate(environment)
-                if applies and required in among and required not in needed | {name}:
-                    needed.add(required)
-                    pending.append(required)
-    return needed
+                marker = requirement.marker
+                chosen = [{**environment, "extra": extra} for extra in ("", *wanted)]
+                if marker is None or any(marker.evaluate(one) for one in chosen):
+                    pending.append((canonicalize_name(requirement.name), frozenset(requirement.extras)))
+    return {package for package, _ in seen} - {name}
 
 
 def size_of(distribution: Distribution) -> int:
@@ -85,7 +100,7 @@ def size_of(distribution: Distribution) -> int:
 
 
 def measure(name: str, interpreter: Interpreter, chain: Toolchain, among: Installed) -> Json:
-    needed = sorted(dependencies(name, among, interpreter.python))
+    needed = sorted(dependencies(name, among, interpreter.python, extras_of(name, chain)))
     sizes = {package: size_of(among[package]) for package in (name, *needed)}
     return {
         "package": name,
