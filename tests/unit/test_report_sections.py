@@ -17,6 +17,7 @@ from rldyno.report.material import Material
 from rldyno.report.section import Chart
 from rldyno.report.sections.advice import task_advice
 from rldyno.report.sections.phases import cost_band
+from rldyno.report.sections.startup import length_words
 from rldyno.report.sections.utilisation import not_measured, use
 from rldyno.report.series import Points
 from rldyno.text.tables import Table
@@ -301,3 +302,9 @@ def test_advice_that_is_the_same_everywhere_is_said_once(tmp_path: Path) -> None
     assert sentence.startswith("Take `numpy:eager` in all 3 settings: it learns fastest; ")
     assert sentence.endswith("Confidence: high.")
     assert not [text for text in advice.changes if "stays the choice" in text]
+
+
+def test_no_break_even_is_named_where_nothing_may_be_said(tmp_path: Path) -> None:
+    material = made(tmp_path, seeds=1)
+    assert length_words(material, material.groups[0]).startswith("No break-even is named. With one seed")
+    assert not [name for name in tables(material) if name.endswith("--overtaking")]

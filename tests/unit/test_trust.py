@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,9 @@ from synthetic import NUMPY, TORCH, Contestant, Shape, write_results
 JAX = Contestant("jax:jit", 50_000, certificate="stale")
 NAMING = ("×", "fastest", "best", "Take ")
 """Words that name a winner."""
+
+
+SAMPLE = Path(__file__).parents[2] / "docs/samples/h200/study"
 
 
 def written(path: Path, *contestants: Contestant, **shape: Any) -> Path:
@@ -98,7 +102,17 @@ def test_a_walkover_is_not_a_win(tmp_path: Path) -> None:
         path.unlink()
     said = headline(Analysis.load(root).comparisons)
     assert said.startswith("`numpy:eager` learned fastest in the only comparison; ")
-    assert said.endswith("1 has no answer: nobody to compare with (1).")
+    assert said.endswith("1 has no answer: nobody else could be ranked (1).")
+
+
+def test_the_gpu_sample_has_no_winner_that_nobody_could_beat() -> None:
+    """Four walkovers, in three of which an unranked contestant is faster, and four contests of one seed."""
+    groups = Analysis.load(SAMPLE).comparisons
+    said = headline(groups)
+    assert "nobody else could be ranked (4)" in said
+    assert "in 3 somebody who cannot be ranked has the better value" in said
+    assert not any(word in said for word in NAMING)
+    assert not any(figure.best for group in groups for row in group.rows for figure in row.figures.values())
 
 
 def test_an_unranked_contestant_with_the_better_value_is_named(tmp_path: Path) -> None:
@@ -157,12 +171,19 @@ def test_nobody_names_a_winner_where_it_is_barred(tmp_path: Path, kind: str) -> 
     assert set(frame["trust"]) == {BARRED}
     assert objection.words in frame["objections"][0]
     assert not frame["best"].any()
+    assert objection.words.split(" (")[0].replace("`", "") in strip_tags(loaded.compare()._repr_html_())
+    (as_json,) = json.loads(CliRunner().invoke(app, ["advise", str(root), "--json"]).output)
+    assert kind in [item["kind"] for item in as_json["refusals"][0]["objections"]]
     advised = CliRunner().invoke(app, ["advise", str(root)])
     assert advised.exit_code == 1
     terminal = " ".join(printed(root, width=200).split()).replace(trust_legend(), "")
     assert " ".join(objection.fix.split()) in terminal
     for text in (sentence(group), loaded.headline, advised.output, str(loaded.advise())):
         assert not any(word in text for word in NAMING), text
+
+
+def strip_tags(html: str) -> str:
+    return re.sub("<[^>]*>", "", html)
 
 
 def trust_legend() -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from rldyno.answers import fixes
 from rldyno.columns import Column
 from rldyno.proofs.certificate import ABSENT, STALE, VALID
+from rldyno.records.files import Json
 from rldyno.records.manifest import Task
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import ENOUGH_RUNS
@@ -57,6 +58,9 @@ class Objection:
     """One sentence."""
     fix: str = ""
     """What to do, in a sentence or a command; empty where nothing helps."""
+
+    def to_json(self) -> Json:
+        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -48,14 +48,17 @@ def headline(groups: Sequence[Group]) -> str:
     barred = [group for group in groups if group.trust.barred]
     why = kind_counts(group.trust.reasons[:1] for group in barred)
     if not answered:
-        return f"None of the {len(groups)} comparisons has an answer: {why}."
-    if barred:
+        parts.append(f"None of the {len(groups)} comparisons has an answer: {why}")
+    elif barred:
         parts.append(f"{len(barred)} {verb(len(barred), 'has', 'have')} no answer: {why}")
+    outdone = sum(bool(group.outdoing(group.primary)) for group in groups)
+    if outdone:
+        parts.append(f"in {outdone} somebody who cannot be ranked has the better value")
     return f"{'; '.join(parts)}."
 
 
 KINDS = {
-    ALONE: "nobody to compare with",
+    ALONE: "nobody else could be ranked",
     UNMEASURED: "not measured",
     UNREACHED: "threshold not reached",
     SEEDS: "too few seeds",

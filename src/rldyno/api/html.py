@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from rldyno.api.answer import html_table
+from rldyno.api.answer import html_table, sentence_html
 from rldyno.text.numbers import factor, interval, number
 
 if TYPE_CHECKING:
@@ -18,8 +18,11 @@ GROUPS_SHOWN = 12
 
 
 def comparison_html(groups: Sequence[Group]) -> str:
-    """A table per comparison: contestants × metrics."""
-    tables = "".join(f"<h4>{escape(group.label)}</h4>{group_table(group)}" for group in groups[:GROUPS_SHOWN])
+    """A table per comparison, contestants × metrics, and what is objected to it."""
+    tables = "".join(
+        f"<h4>{escape(group.label)}</h4>{group_table(group)}<p>{sentence_html(group.trust.words)}</p>"
+        for group in groups[:GROUPS_SHOWN]
+    )
     rest = len(groups) - GROUPS_SHOWN
     more = f"<p>… and {rest} more comparisons.</p>" if rest > 0 else ""
     note = "In brackets: the 95 % interval over seeds. 3.2×: that many times worse than the best."

@@ -89,7 +89,12 @@ def advice_json(found: Advice) -> dict[str, Any]:
         "goal": found.goal,
         "picks": [pick_json(pick) for pick in found.picks],
         "refusals": [
-            {"setting": item.group.setting, "why": item.why, "instead": item.instead}
+            {
+                "setting": item.group.setting,
+                "why": item.why,
+                "instead": item.instead,
+                "objections": [objection.to_json() for objection in item.trust.objections],
+            }
             for item in found.refusals
         ],
         "run_lengths": [
@@ -125,6 +130,7 @@ def pick_json(pick: Pick) -> dict[str, Any]:
         "runner_up": pick.runner_up.contestant,
         "times_worse": estimate_json(pick.ratio),
         "confidence": pick.confidence,
+        "objections": [objection.to_json() for objection in pick.trust.objections],
         "wins": estimate_json(pick.wins),
         "trials": [
             trial

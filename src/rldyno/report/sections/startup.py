@@ -10,7 +10,7 @@ import numpy as np
 
 from rldyno.answers import wording
 from rldyno.answers.break_even import pairwise, run_costs, run_lengths
-from rldyno.answers.groups import Group
+from rldyno.answers.groups import THROUGHPUT, Group
 from rldyno.report.charts import data, draw_stacked, powers_axis
 from rldyno.report.libraries import alt
 from rldyno.report.material import Material
@@ -97,6 +97,9 @@ def length_words(material: Material, group: Group) -> str:
     """Empty when fewer than two contestants are ranked."""
     if len(group.ranked) < 2:
         return ""
+    trust = group.trusts[THROUGHPUT.name]
+    if trust.barred:
+        return f"No break-even is named. {trust.words}"
     found = run_lengths(material.analysis.run_costs(group))
     if found is None:
         return "No break-even: fewer than two of the ranked contestants have a run that made an update."
@@ -109,9 +112,9 @@ def tables(material: Material) -> list[Table]:
 
 
 def crossover_table(material: Material, group: Group, name: str) -> Table | None:
-    """Every pair of the ranked contestants; None with fewer than two that have learned."""
+    """Every pair of the ranked contestants; None with fewer than two that have learned, or where barred."""
     found = pairwise(material.analysis.run_costs(group))
-    if not found:
+    if not found or group.trusts[THROUGHPUT.name].barred:
         return None
     return Table(
         name=name,
