@@ -19,10 +19,11 @@ from rldyno.answers import adaptive
 from rldyno.answers.adaptive import latest_checks, status_lines
 from rldyno.answers.analysis import Analysis
 from rldyno.answers.comparison import compare
+from rldyno.answers.ranking import EXPECTED
 from rldyno.answers.wording import confidence_words, verdict
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.files import read_json, write_json
-from rldyno.records.manifest import Manifest
+from rldyno.records.manifest import AdaptiveSeeds, Manifest
 from rldyno.results.load import Results as LoadedResults
 from rldyno.results.load import load_results
 from rldyno.session import seed_rounds
@@ -30,6 +31,7 @@ from rldyno.session.manifest import adaptive_seeds
 from rldyno.study.file import load_study
 from rldyno.study.plan import Plan, Trial, make_plan
 from rldyno_rig.schema import OUTCOME_FILE, TRIAL_FILE
+from synthetic import NUMPY, TORCH, Shape, write_results
 
 STUDY = """
 contestants = ["numpy:eager", "torch:eager", "jax:jit"]
@@ -258,6 +260,25 @@ def test_checks_of_older_versions_are_read() -> None:
     assert "1 open; stopped" in status_lines(manifest)[0]
     written = manifest.to_json()["adaptive"]["looks"][0]["groups"][0]["duels"][0]
     assert written == pair | {"hope": None}
+
+
+def test_the_check_ranks_by_the_figure_of_the_answer(tmp_path: Path) -> None:
+    """Contestants that learn alike: expected times to the threshold, not the steps that seeds differ by."""
+    root = write_results(tmp_path / "r", Shape(contestants=[NUMPY, TORCH], algorithms=["dqn"], seeds=6))
+    rule = AdaptiveSeeds(min=5, max=9, until="resolved", within=0.02)
+    results = load_results(root)
+    results = replace(results, manifest=replace(results.manifest, adaptive=rule))
+    (group,) = compare(results)
+    assert group.primary is EXPECTED
+    (check,) = adaptive.interim_checks(results, rule)
+    (pair,) = check.found.pairs
+    assert check.found.order == tuple(row.contestant for row in group.ranked)
+    figure = group.ranked[1].figures[EXPECTED.name]
+    assert figure.ratio is not None
+    assert (pair.ratio, pair.low, pair.high) == pytest.approx(
+        (figure.ratio.point, figure.ratio.low, figure.ratio.high)
+    )
+    assert pair.chance == figure.chance
 
 
 def test_no_block_begins_that_would_not_end_in_time(tmp_path: Path) -> None:

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
 from rldyno.answers.comparison import ROW_COLUMNS, contestant_row, group_frames, scale_of, varying_axes
 from rldyno.answers.groups import Row, group_label, primary_metric, setting_label
+from rldyno.answers.learning import group_parity
 from rldyno.answers.pairs import (
     DIFFERENT,
     EQUAL,
     OPEN,
     UNREACHED,
+    Scale,
+    Seeded,
     compare_pairs,
     deciding_pairs,
     ranking,
     seeded,
 )
-from rldyno.answers.runs import by_contestant
+from rldyno.answers.ranking import EXPECTED, ranking_values
+from rldyno.answers.runs import Runs, by_contestant
+from rldyno.columns import Column
 from rldyno.records.interim import GroupFinding, PairResult
 from rldyno.records.manifest import AdaptiveSeeds, Manifest
 from rldyno.results.load import Results
@@ -64,7 +69,7 @@ def interim_checks(results: Results, rule: AdaptiveSeeds) -> list[GroupCheck]:
     """Every group with two contestants or more. The same records give the same checks."""
     varying = varying_axes(results)
     return [
-        check_group(group_label(axes, setting_label(axes, varying)), trials, rule)
+        check_group(results, group_label(axes, setting_label(axes, varying)), trials, rule)
         for axes, trials in group_frames(results)
         if trials["contestant"].n_unique() > 1
     ]
@@ -81,25 +86,44 @@ def ending(checks: Iterable[GroupCheck]) -> str:
     return "hopeless" if all(map(hopeless, open_)) else "max"
 
 
-def check_group(label: str, trials: pl.DataFrame, rule: AdaptiveSeeds) -> GroupCheck:
-    trials_of: dict[str, list[dict[str, Any]]] = {}
-    for trial in trials.select(ROW_COLUMNS).iter_rows(named=True):
-        trials_of.setdefault(trial["contestant"], []).append(trial)
+def check_group(results: Results, label: str, trials: pl.DataFrame, rule: AdaptiveSeeds) -> GroupCheck:
     done = by_contestant(trials)
-    left_out = unfit([contestant_row(trials_of[name], runs, {}) for name, runs in done.items()])
-    metric = primary_metric(trials["stop_return"].max())
-    scale = scale_of(metric, rule.within)
-    runs = {
-        name: seeded(found, None if scale.censorable else metric.name)
-        for name, found in done.items()
-        if name not in left_out
-    }
+    left_out = unfit(rows_of(results, trials, done))
+    runs, scale = ranked_by(
+        {name: found for name, found in done.items() if name not in left_out},
+        primary_metric(trials["stop_return"].max()),
+        rule,
+    )
     order = ranking(runs, scale)
     found = compare_pairs(runs, scale, len(done), rule.max)
     pairs = deciding_pairs(order, rule.until) if order else []
     settled = (found[frozenset(pair)].seen_from(pair[0]) for pair in pairs)
     first_of = dict(zip(trials["contestant"].reverse(), trials["trial"].reverse(), strict=True))
     return GroupCheck(GroupFinding(label, tuple(order), tuple(settled), left_out), first_of)
+
+
+def rows_of(results: Results, trials: pl.DataFrame, done: Mapping[str, Runs]) -> list[Row]:
+    """Contestants with their learning parity, as the answer sees them."""
+    trials_of: dict[str, list[dict[str, Any]]] = {}
+    for trial in trials.select(ROW_COLUMNS).iter_rows(named=True):
+        trials_of.setdefault(trial["contestant"], []).append(trial)
+    rows = [contestant_row(trials_of[name], runs, {}) for name, runs in done.items()]
+    parity = group_parity(results, done, {row.contestant for row in rows if row.unranked is None})
+    return [replace(row, parity=parity.get(row.contestant)) for row in rows]
+
+
+def ranked_by(
+    done: Mapping[str, Runs], metric: Column, rule: AdaptiveSeeds
+) -> tuple[dict[str, Seeded], Scale]:
+    """The values that the answer ranks by: expected times to the threshold where steps can be shared."""
+    scale = scale_of(metric, rule.within)
+    expected = ranking_values(done) if scale.censorable else None
+    if expected is not None:
+        known = {name: {seed: (value, True) for seed, value in of.items()} for name, of in expected.items()}
+        return dict(known), scale_of(EXPECTED, rule.within)
+    return {
+        name: seeded(found, None if scale.censorable else metric.name) for name, found in done.items()
+    }, scale
 
 
 def unfit(rows: Iterable[Row]) -> dict[str, str]:
