@@ -16,6 +16,9 @@ from rldyno_rig.algorithms.dqn import Dqn
 
 FAKE_WORKER = Path(__file__).parents[1] / "workers" / "fake_worker.py"
 
+PATIENCE_S = 120.0
+"""For what takes a second on an idle machine: a test must fail for what is wrong, not for other load."""
+
 
 def fake_interpreter(folder: Path) -> Path:
     """Looks like a Python; asked to train, it becomes the fake worker."""
@@ -71,7 +74,7 @@ def make_trial(folder: Path, behaviour: str, **changes: Any) -> Path:
 
 
 def rldyno(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60, **options)
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=PATIENCE_S, **options)
 
 
 def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
@@ -89,7 +92,7 @@ def outcome_of(directory: Path) -> dict[str, Any]:
     return value
 
 
-def wait_until(what: Callable[[], bool], timeout_s: float = 15.0) -> None:
+def wait_until(what: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + timeout_s
     while not what():
         assert time.monotonic() < deadline, "it did not happen in time"

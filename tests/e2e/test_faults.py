@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from fakes import make_trial, outcome_of, rldyno, start, wait_until, workers_in
+from fakes import PATIENCE_S, make_trial, outcome_of, rldyno, start, wait_until, workers_in
 
 from rldyno.records import csv_files, status, trial_state
 from rldyno_rig import schema
@@ -96,7 +96,7 @@ def test_two_runners_on_one_trial(tmp_path: Path) -> None:
     assert f"another process (pid {first.pid}, since 20" in second.stderr
     assert trial_state.trial_state(directory).name == status.RUNNING
     first.terminate()
-    assert first.wait(timeout=20) == 130
+    assert first.wait(timeout=PATIENCE_S) == 130
 
 
 def test_done_stays_done_and_failed_is_tried_again(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_stopped_trial_leaves_no_outcome(tmp_path: Path, number: int) -> None:
         lambda: bool(csv_files.last_rows(directory / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS, 1))
     )
     runner.send_signal(number)
-    assert runner.wait(timeout=10) == 130
+    assert runner.wait(timeout=PATIENCE_S) == 130
     assert workers_in(directory) == []
     assert trial_state.trial_state(directory).name == status.INTERRUPTED
 
@@ -142,7 +142,7 @@ def test_disk_full_during_a_trial(tmp_path: Path, small_disk: Path) -> None:
     with contextlib.suppress(OSError), (small_disk / "ballast").open("wb", buffering=0) as ballast:
         while True:
             ballast.write(b"x" * 4096)
-    assert runner.wait(timeout=20) == 3
+    assert runner.wait(timeout=PATIENCE_S) == 3
     _, errors = runner.communicate()
     assert "cannot write the records of fake-trial: No space left on device" in errors
     assert "fix: free some space" in errors

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import Lab, make_trial, outcome_of, start
+from fakes import PATIENCE_S, Lab, make_trial, outcome_of, start
 
 MIB = 2**20
 RATE = 20
@@ -21,7 +21,7 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
     }
     runners = {name: start("trial", directory) for name, directory in directories.items()}
     for name, runner in runners.items():
-        assert runner.wait(timeout=60) == 0, name
+        assert runner.wait(timeout=PATIENCE_S) == 0, name
     return {name: outcome_of(directory) for name, directory in directories.items()}
 
 

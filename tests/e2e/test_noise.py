@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import Lab, make_trial, outcome_of, rldyno, wait_until
+from fakes import PATIENCE_S, Lab, make_trial, outcome_of, rldyno, wait_until
 
 from rldyno.machine.cpus import available_cpus, place
 from rldyno.session import reruns
@@ -35,15 +35,6 @@ def neighbour() -> Iterator[subprocess.Popen[bytes]]:
         burner.wait()
 
 
-def noise_beside(folder: Path, busy: bool) -> dict[str, float]:
-    folder.mkdir()
-    directory = make_trial(folder, "burns:0.8")
-    with neighbour() if busy else contextlib.nullcontext():
-        assert rldyno("trial", directory).returncode == 0
-    found: dict[str, float] = outcome_of(directory)["noise"]
-    return found
-
-
 def all_outcomes(trial: Path) -> list[dict[str, Any]]:
     """Of every attempt, the one that counts included."""
     paths = [trial / "outcome.json", *trial.glob("attempts/*/outcome.json")]
@@ -51,10 +42,14 @@ def all_outcomes(trial: Path) -> list[dict[str, Any]]:
 
 
 def test_a_noisy_neighbour_raises_the_score(tmp_path: Path) -> None:
-    quiet, noisy = noise_beside(tmp_path / "quiet", busy=False), noise_beside(tmp_path / "noisy", busy=True)
+    """Others on a busy machine take even more. What the same trial would have without them is not known."""
+    directory = make_trial(tmp_path, "burns:0.8")
+    with neighbour():
+        assert rldyno("trial", directory).returncode == 0
+    noise = outcome_of(directory)["noise"]
     # Two processes share the CPU evenly; the worker also sleeps a little.
-    assert noisy["foreign_cpu_percent"] > 35
-    assert noisy["score"] > quiet["score"] + 0.2
+    assert noise["foreign_cpu_percent"] > 35
+    assert noise["score"] >= noise["foreign_cpu_percent"] / 100
 
 
 def test_a_disturbed_trial_is_repeated(tmp_path: Path) -> None:
@@ -63,15 +58,18 @@ def test_a_disturbed_trial_is_repeated(tmp_path: Path) -> None:
         run = lab.start("burns:0.8", "--max-noise", "0.3")
         wait_until(lambda: any(lab.out.glob("trials/*/outcome.json")))
         burner.kill()
-        output, errors = run.communicate(timeout=60)
+        output, errors = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 0, errors
     assert "1 trial was noisier than 0.3: running again" in output
     (trial,) = lab.trials()
     attempts = {outcome["attempt"]: outcome["noise"] for outcome in all_outcomes(trial)}
     assert attempts[1]["foreign_cpu_percent"] > 35
     assert len(attempts) >= 2
-    # On a machine that others use the first may still have been the quietest; whichever was, it counts.
-    assert outcome_of(trial)["noise"]["score"] == min(noise["score"] for noise in attempts.values())
+    # On a machine that others use the first may still have been the quietest; whichever was, it counts. The
+    # scores in the outcomes are older than the decision: later calibrations showed how slow the machine was.
+    found = reruns.read_attempts(trial)
+    assert found.current is not None
+    assert found.current <= min(found.aside.values())
 
 
 def test_attempts_are_bounded_and_going_on_honours_them(tmp_path: Path) -> None:

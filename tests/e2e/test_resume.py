@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fakes import Lab, outcome_of, rldyno, wait_until, workers_in
+from fakes import PATIENCE_S, Lab, outcome_of, rldyno, wait_until, workers_in
 
 from rldyno.records import trial_state
 
@@ -46,7 +46,7 @@ def finish(lab: Lab, first: dict[str, object]) -> None:
 def test_stopping_the_lab(lab: Lab, number: int) -> None:
     process, _ = first_done_second_running(lab)
     process.send_signal(number)
-    assert process.wait(timeout=15) == 130
+    assert process.wait(timeout=PATIENCE_S) == 130
     _, errors = process.communicate()
     assert errors.strip() == "stopped; run the same command to continue"
     assert workers_in(lab.out) == []
@@ -69,7 +69,7 @@ def test_ctrl_c_reaches_the_whole_foreground_group(lab: Lab) -> None:
         lambda: any(".s1." in os.fspath(trial) and workers_in(trial) for trial in lab.out.glob("trials/*"))
     )
     os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(timeout=15) == 130
+    assert process.wait(timeout=PATIENCE_S) == 130
     assert process.communicate()[1].strip() == "stopped; run the same command to continue"
     assert workers_in(lab.out) == []
     finish(lab, outcome_of(lab.trials()[0]))
@@ -79,8 +79,8 @@ def test_killing_the_lab(lab: Lab) -> None:
     process, _ = first_done_second_running(lab)
     process.kill()
     process.wait()
-    wait_until(lambda: not workers_in(lab.out), 10)
-    wait_until(lambda: states(lab) == ["done", "interrupted", "pending"], 10)
+    wait_until(lambda: not workers_in(lab.out))
+    wait_until(lambda: states(lab) == ["done", "interrupted", "pending"])
     finish(lab, outcome_of(lab.trials()[0]))
 
 
@@ -89,7 +89,7 @@ def test_killing_the_runner(lab: Lab) -> None:
     runner = int(Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1])
     assert runner != process.pid
     os.kill(runner, signal.SIGKILL)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert "ended without an outcome" in output
     assert workers_in(lab.out) == []
@@ -100,7 +100,7 @@ def test_killing_the_runner(lab: Lab) -> None:
 def test_killing_the_worker(lab: Lab) -> None:
     process, worker = first_done_second_running(lab)
     os.kill(worker, signal.SIGKILL)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert "killed by SIGKILL" in output
     assert states(lab) == ["done", "failed", "done"]

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from fakes import Lab, outcome_of, rldyno, wait_until
+from fakes import PATIENCE_S, Lab, outcome_of, rldyno, wait_until
 
 from rldyno.probe.metrics import sample_columns
 from rldyno.records import csv_files
@@ -84,7 +84,7 @@ def test_two_labs_on_one_directory(lab: Lab) -> None:
     assert "1 running" in status.stdout
     assert f"(pid {first.pid}, since" in status.stdout
     first.terminate()
-    assert first.wait(timeout=30) == 130
+    assert first.wait(timeout=PATIENCE_S) == 130
 
 
 def test_parallel_jobs_use_different_cpus(lab: Lab) -> None:
@@ -215,7 +215,7 @@ def test_status_while_running(lab: Lab) -> None:
     assert "20.0" in line
     assert "MiB" in line
     run.terminate()
-    assert run.wait(timeout=30) == 130
+    assert run.wait(timeout=PATIENCE_S) == 130
 
 
 SAMPLES = sample_columns()

@@ -98,18 +98,21 @@ def test_a_neighbour_is_seen_while_limits_are_measured():
     burn = """
 import os, sys, time
 os.sched_setaffinity(0, {int(sys.argv[1])})
+print(flush=True)
 end = time.monotonic() + float(sys.argv[2])
 while time.monotonic() < end:
     pass
 """
     command = [sys.executable, "-c", burn, str(cpu)]
-    neighbour = subprocess.Popen([*command, "60"])
+    neighbour = subprocess.Popen([*command, "600"], stdout=subprocess.PIPE)
+    assert neighbour.stdout is not None
     try:
+        neighbour.stdout.readline()
         with Watch([cpu]) as watch:
             subprocess.run([*command, "1.2"], check=True)
     finally:
         neighbour.kill()
-        neighbour.wait()
+        neighbour.communicate()
     assert watch.taken_percent is not None
     assert watch.taken_percent > 30.0
 

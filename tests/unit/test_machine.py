@@ -99,9 +99,9 @@ def test_calibration_keeps_to_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_calibration_before_a_trial_takes_about_a_tenth_of_a_second() -> None:
-    start = time.monotonic()
+    start = time.process_time()  # of this process alone: others may take the CPU meanwhile
     calibration = calibrate()
-    assert time.monotonic() - start < 0.5
+    assert time.process_time() - start < 0.5
     assert calibration.median_ns > 0
     assert calibration.spread >= 0
 

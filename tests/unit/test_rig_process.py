@@ -55,11 +55,11 @@ def test_the_time_limit_ends_the_process_and_its_children(tmp_path: Path) -> Non
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
         "print(child.pid, flush=True); time.sleep(600)"
     )
-    ended = rig.run(["-c", code], tmp_path, HERE, limit_s=2.0)
+    ended = rig.run(["-c", code], tmp_path, HERE, limit_s=5.0)
     assert ended.code is None
-    assert ended.last_words(2.0) == "no answer within 2 s"
+    assert ended.last_words(5.0) == "no answer within 5 s"
     child = int(ended.out)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while _lives(child) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not _lives(child)
