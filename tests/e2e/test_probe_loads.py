@@ -116,9 +116,10 @@ def test_watching_costs_little_and_says_how_much(tmp_path: Path) -> None:
     assert status == 0
     outcome = outcome_of(directory)
     probe = outcome["probe"]
-    assert probe["samples"] == pytest.approx(80, abs=8)
-    # The goal is 0.5 % over a real trial; four seconds still carry the first look at every process.
-    assert probe["core_percent"] < 1.0
+    # 20 a second; a probe that gets no CPU on a busy machine takes fewer.
+    assert 10 * outcome["wall_s"] < probe["samples"] <= 20 * outcome["wall_s"] + 2
+    # 500 µs are 1 % of a core. The goal is half of it; four seconds still carry the first look at all.
+    assert probe["cpu_s"] / probe["samples"] < 500e-6
     assert probe["core_percent"] == pytest.approx(100 * probe["cpu_s"] / outcome["wall_s"])
     assert probe["samples"] * 20e-6 < probe["cpu_s"] < used.ru_utime + used.ru_stime
 
@@ -211,6 +212,9 @@ def test_a_trial_on_a_gpu(tmp_path: Path) -> None:
     assert gpu["throttle"] == {"power limit": 1.0}
     assert [device["name"] for device in gpu["devices"]] == ["Fake 9000"]
     assert outcome["warnings"] == ["GPU 0 was slowed down in 100% of the training: power limit"]
-    assert sum(row["gpu_power_w"] == "100" for row in rows) > 40
-    last = [float(row["gpu_energy_joules"]) for row in rows if row["gpu_energy_joules"]][-1]
-    assert last == pytest.approx(200, abs=60)
+    assert sum(row["gpu_power_w"] == "100" for row in rows) > 0.7 * len(rows)
+    counted = [row for row in rows if row["gpu_energy_joules"]]
+    first, last = (
+        (int(row["time_ns"]) / 1e9, float(row["gpu_energy_joules"])) for row in counted[:: len(counted) - 1]
+    )
+    assert last[1] - first[1] == pytest.approx(100 * (last[0] - first[0]), abs=60)

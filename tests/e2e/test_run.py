@@ -122,6 +122,22 @@ def test_study_changed_since(lab: Lab) -> None:
     assert {name: after[name] for name in before} == before, "unchanged trials were run again"
 
 
+def test_a_run_goes_on_by_its_directory_whatever_became_of_the_study(lab: Lab) -> None:
+    assert lab.run("good").returncode == 0
+    copy = lab.out / "study.toml"
+    copy.write_text(copy.read_text().replace("seeds = 2", "seeds = 9"))
+    options = lab.arguments()[2:]
+    edited = rldyno("run", copy, *options, "--amend", env=lab.environment("good"))
+    assert edited.returncode == 2
+    assert "was edited" in edited.stderr
+    lab.study.unlink()
+    more = rldyno("run", lab.out, *options, "--seeds", "3", env=lab.environment("good"))
+    assert more.returncode == 0, more.stderr
+    assert "seeds: 2 → 3" in more.stdout
+    assert len(lab.trials()) == 3
+    assert "seeds = 3" in copy.read_text()
+
+
 def test_conditions_changed_since(lab: Lab) -> None:
     lab.run(".s0.=dies")
     path = lab.out / "manifest.json"

@@ -209,6 +209,13 @@ def test_a_fix_names_the_study_that_the_user_gave(tmp_path: Path) -> None:
     )
 
 
+def test_an_unchanged_study_is_run_again_from_its_record(tmp_path: Path) -> None:
+    """The file that the user gave may have moved or changed since."""
+    root = BARRED_RESULTS["noise"](tmp_path / "r")
+    (fix,) = group_in(root).trust.fixes
+    assert fix.endswith(f"rldyno run {root} --out {root}-again")
+
+
 def test_every_rule_has_its_kind_in_words() -> None:
     from rldyno.answers.wording import KINDS
 

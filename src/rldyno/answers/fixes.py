@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
+from rldyno.records.directory import run_command
 from rldyno.results.load import Results
 from rldyno.stats.bootstrap import ENOUGH_RUNS
 
@@ -17,12 +19,18 @@ def study_words(results: Results) -> str:
 
 
 def resume(results: Results) -> str:
-    return f"rldyno run {results.directory}"
+    return run_command(results.directory)
 
 
 def again(results: Results) -> str:
-    """The same study, measured anew."""
-    study = results.manifest.study_path or results.directory / "study.toml"
+    """The same study, measured anew: the one in the record, wherever its file is now."""
+    return run_command(results.directory, out=Path(f"{results.directory}-again"))
+
+
+def changed(results: Results) -> str:
+    """The study file after the user has changed it."""
+    path = results.manifest.study_path
+    study = path if path.endswith(".toml") else "STUDY.toml"
     return f"rldyno run {study} --out {results.directory}-again"
 
 
@@ -31,17 +39,19 @@ def quieter(results: Results) -> str:
 
 
 def larger_budget(results: Results) -> str:
-    return f"Raise [budget] in {study_words(results)}, then: {again(results)}"
+    return f"Raise [budget] in {study_words(results)}, then: {changed(results)}"
 
 
 def learnable(results: Results) -> str:
-    return f"Raise [budget] or change the hyper-parameters in {study_words(results)}, then: {again(results)}"
+    return (
+        f"Raise [budget] or change the hyper-parameters in {study_words(results)}, then: {changed(results)}"
+    )
 
 
 def stop_rule(results: Results) -> str:
     return (
         f"Use --goal throughput, or add a stop rule to [budget] in {study_words(results)}: "
-        f"stop = {{ return = 475, episodes = 20 }}, then: {again(results)}"
+        f"stop = {{ return = 475, episodes = 20 }}, then: {changed(results)}"
     )
 
 
@@ -53,7 +63,7 @@ def prove(results: Results, contestants: list[str], stale: bool) -> str:
 
 def more_contestants(results: Results, unlike: bool) -> str:
     wanted = "contestants that learn alike" if unlike else "a second contestant"
-    return f"Add {wanted} to {study_words(results)}, then: {again(results)}"
+    return f"Add {wanted} to {study_words(results)}, then: {changed(results)}"
 
 
 def enough_seeds(results: Results) -> str:
