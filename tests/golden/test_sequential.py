@@ -10,9 +10,8 @@ import pytest
 
 from rldyno.answers.pairs import DIFFERENT, EQUAL, UNREACHED, Scale, compare_pairs, deciding_pairs, ranking
 from rldyno.stats import anytime
-from rldyno.stats.bootstrap import bootstrap, percentile_interval, sample
-from rldyno.stats.distributions import t_quantile
-from rldyno.stats.equivalence import ALPHA
+from rldyno.stats.distributions import ALPHA, t_quantile
+from rldyno.stats.estimates import Sampler, draws_interval, estimate_of, point_of
 
 FEWEST, MOST = 5, 30
 
@@ -99,17 +98,15 @@ def test_the_interval_at_the_end_covers_the_ratio(ratio: float) -> None:
 
 
 def test_widened_resamples_cover_the_ratio_that_seeds_were_added_for() -> None:
-    """What claims use: medians, not paired, of courses that ended because this very ratio was decided."""
+    """What claims use: figures, not paired, of courses that ended because this very ratio was decided."""
     source, worlds, hits = np.random.default_rng(8), 150, 0
     for _ in range(worlds):
         ended = costs_of(source, {"a": 1.0, "b": 1.1}, 0.05)
         draws = []
         for name in "ab":
             values = np.array([value for value, _ in ended.runs[name].values()])
-            found = sample(values, source)
-            assert found.draws is not None
-            draws.append(anytime.widened(found.draws, found.point, len(values)))
-        low, high = percentile_interval(draws[1] / draws[0], len(values) - 1)
+            draws.append(anytime.widened(Sampler(source).draws(values), point_of(values), len(values)))
+        low, high = draws_interval(draws[1] / draws[0])
         hits += low <= 1.1 <= high
     assert hits / worlds >= 0.95
 
@@ -151,7 +148,7 @@ def test_a_contestants_own_interval_still_covers_where_seeds_stop_by_the_ranking
     hits = 0
     for _ in range(worlds):
         ended = costs_of(source, {"a": 1.0, "b": 1.08}, 0.05)
-        found = bootstrap(np.array([value for value, _ in ended.runs["a"].values()]), source)
+        found = estimate_of(np.array([value for value, _ in ended.runs["a"].values()]))
         assert found.low is not None
         assert found.high is not None
         hits += found.low <= 1.0 <= found.high

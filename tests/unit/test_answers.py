@@ -14,7 +14,7 @@ from rldyno.answers.terminal import print_answer
 from rldyno.answers.trust import CHANCE
 from rldyno.answers.wording import headline, sentence
 from rldyno.results.load import load_results
-from rldyno.stats.bootstrap import Estimate
+from rldyno.stats.estimates import Estimate
 from rldyno.text.numbers import factor, interval, number, span
 from synthetic import NUMPY, TORCH, ZOO, Contestant, Shape, write_results
 
@@ -149,7 +149,7 @@ def test_nothing_certified_nothing_ranked(tmp_path: Path) -> None:
 
 
 def test_headline_counts_wins(tmp_path: Path) -> None:
-    shape = Shape(contestants=[NUMPY, TORCH], seeds=8)
+    shape = Shape(contestants=[NUMPY, TORCH], seeds=10)
     assert headline(groups_of(tmp_path / "r", shape)) == (
         "`numpy:eager` learned fastest in both comparisons; the difference is clear in all of them."
     )

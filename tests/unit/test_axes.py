@@ -15,7 +15,7 @@ import rldyno
 from rldyno.answers.analysis import Analysis
 from rldyno.answers.axes import FASTER, NO_FASTER, SLOWER, UNCLEAR, AxisAnswer, lines_of, state_of
 from rldyno.cli import app
-from rldyno.stats.bootstrap import Estimate
+from rldyno.stats.estimates import Estimate
 from synthetic import NUMPY, TORCH, Shape, write_results
 
 # The synthetic trials are 2 ** 0.3 times as fast on two cores.

@@ -15,7 +15,7 @@ from rldyno.claims.show import effect_line
 from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.results.load import load_results
-from rldyno.stats.bootstrap import Estimate
+from rldyno.stats.estimates import Estimate
 from synthetic import NUMPY, TORCH, Contestant, Shape, write_results
 
 JAX = Contestant("jax:jit", 6800, rss_mb=280)
@@ -172,7 +172,9 @@ def test_execution_modes_are_compared_within_a_framework(tmp_path: Path) -> None
 def test_a_side_that_never_gets_there_is_infinitely_late(tmp_path: Path) -> None:
     check = faster(2.0) | {"metric": "time", "at_least": None, "at_most": 1.0}
     stuck = Contestant("torch:eager", 3100, learns=0)
-    assert judged(tmp_path / "r", check, JAX, stuck).verdict == HOLDS
+    # Five runs do not bound a median at 95 %.
+    assert judged(tmp_path / "f", check, JAX, stuck, seeds=5).verdict == UNDECIDED
+    assert judged(tmp_path / "r", check, JAX, stuck, seeds=6).verdict == HOLDS
     never = Contestant("jax:jit", 6800, learns=0)
     assert judged(tmp_path / "s", check, never, stuck).verdict == UNDECIDED
 
@@ -241,10 +243,10 @@ def test_which_is_best_may_depend_on_the_task(tmp_path: Path) -> None:
     (told,) = found.checks
     assert [part.label for part in told.parts] == ["A-v0: dqn before a2c", "B-v0: a2c before dqn"]
     assert told.effect is not None
-    assert told.effect.point == pytest.approx(90)
+    assert told.effect.point == pytest.approx(90, abs=0.2)
     assert told.effect.low is not None
     assert 80 < told.effect.low < 90
-    assert effect_line(told).startswith("return at the end, A-v0: dqn before a2c: 90.0 [")
+    assert effect_line(told).startswith("return at the end, A-v0: dqn before a2c: 90.1 [")
 
 
 def test_memory_growth_needs_samples_of_the_training(tmp_path: Path) -> None:
@@ -304,12 +306,12 @@ def test_command_prints_verdicts_and_json(tmp_path: Path) -> None:
 # --- too few seeds ------------------------------------------------------------------------------------------
 
 
-def test_seeds_that_would_decide_shrink_the_interval_with_their_root() -> None:
-    """[0.8, 1.6] about 1.2 on 5 runs: to clear 1.0 it must halve, which takes four times the runs."""
+def test_seeds_that_would_decide_are_those_with_an_80_percent_chance() -> None:
+    """[0.8, 1.6] about 1.2 on 5 runs: 15 more would clear 1.0 if the middle stayed, which it need not."""
     effect = Estimate(1.2, 0.8, 1.6, 5)
-    assert seeds_to_decide(effect, (1.0, None)) == 15
+    assert seeds_to_decide(effect, (1.0, None)) == 83
     assert more_seeds(UNDECIDED, effect, (1.0, None)) == (
-        "needs about 15 more seeds: the interval includes the bound",
+        "needs about 83 more seeds: the interval includes the bound",
     )
     assert more_seeds(HOLDS, effect, (1.0, None)) == ()
     at_the_bound = Estimate(1.0, 0.8, 1.2, 5)

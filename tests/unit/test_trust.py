@@ -68,7 +68,7 @@ def test_the_level_follows_from_the_objections() -> None:
 
 
 def test_enough_quiet_certified_seeds_are_clear(tmp_path: Path) -> None:
-    group = group_in(written(tmp_path / "r", seeds=8))
+    group = group_in(written(tmp_path / "r", seeds=10))
     assert group.trust == Trust()
     assert group.rows[0].figures["threshold_s"].best
 
@@ -96,7 +96,7 @@ def test_seeds_that_adaptive_checks_found_enough_are_enough(tmp_path: Path) -> N
 
 
 def test_a_walkover_is_not_a_win(tmp_path: Path) -> None:
-    shape = Shape(contestants=[NUMPY, TORCH], algorithms=["dqn", "ppo"], seeds=8, sample_hz=2)
+    shape = Shape(contestants=[NUMPY, TORCH], algorithms=["dqn", "ppo"], seeds=10, sample_hz=2)
     root = write_results(tmp_path / "r", shape)
     for path in root.glob("certificates/*torch*ppo*"):
         path.unlink()
@@ -116,7 +116,7 @@ def test_the_gpu_sample_has_no_winner_that_nobody_could_beat() -> None:
 
 
 def test_an_unranked_contestant_with_the_better_value_is_named(tmp_path: Path) -> None:
-    group = group_in(written(tmp_path / "r", NUMPY, TORCH, JAX))
+    group = group_in(written(tmp_path / "r", NUMPY, TORCH, JAX, seeds=10))
     assert kinds(group) == {"certificate": False}
     speeds = {row.contestant: row.figures["steps_per_s"] for row in group.rows}
     assert [name for name, figure in speeds.items() if figure.best] == []
@@ -128,12 +128,14 @@ def test_an_unranked_contestant_with_the_better_value_is_named(tmp_path: Path) -
 
 
 def test_one_that_learns_differently_is_no_doubt_about_the_others(tmp_path: Path) -> None:
-    root = written(tmp_path / "r", NUMPY, TORCH, Contestant("jax:jit", 50_000, needs=3), steps=80_000)
+    root = written(
+        tmp_path / "r", NUMPY, TORCH, Contestant("jax:jit", 50_000, needs=3), steps=80_000, seeds=10
+    )
     assert kinds(group_in(root)) == {}
 
 
 def test_trials_that_have_not_ended_weaken(tmp_path: Path) -> None:
-    assert kinds(group_in(written(tmp_path / "r", seeds=8, pending=1))) == {"pending": False}
+    assert kinds(group_in(written(tmp_path / "r", seeds=10, pending=1))) == {"pending": False}
 
 
 def test_each_metric_has_its_own_objections(tmp_path: Path) -> None:

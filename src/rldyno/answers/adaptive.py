@@ -107,7 +107,7 @@ def rows_of(results: Results, trials: pl.DataFrame, done: Mapping[str, Runs]) ->
     trials_of: dict[str, list[dict[str, Any]]] = {}
     for trial in trials.select(ROW_COLUMNS).iter_rows(named=True):
         trials_of.setdefault(trial["contestant"], []).append(trial)
-    rows = [contestant_row(trials_of[name], runs, {}) for name, runs in done.items()]
+    rows = [contestant_row(trials_of[name], runs) for name, runs in done.items()]
     parity = group_parity(results, done, {row.contestant for row in rows if row.unranked is None})
     return [replace(row, parity=parity.get(row.contestant)) for row in rows]
 

@@ -9,14 +9,15 @@ import numpy as np
 
 from rldyno.answers.axes import AxisAnswer, ChoiceByAxis, axis_answers, choices_by_axis
 from rldyno.answers.break_even import RunCosts, RunLengths, run_costs, run_lengths
-from rldyno.answers.comparison import SEED, with_metric
+from rldyno.answers.comparison import with_metric
 from rldyno.answers.groups import THROUGHPUT, Group, Row, run_values
 from rldyno.answers.trust import CHANCE, CLEAR, Trust, compared
 from rldyno.columns import Column
 from rldyno.errors import Problem
 from rldyno.results.columns import by_any_name, goals
 from rldyno.results.load import Results
-from rldyno.stats.bootstrap import Estimate, Floats
+from rldyno.stats.estimates import Estimate
+from rldyno.stats.moments import Floats
 from rldyno.stats.tasks import probability_of_improvement
 
 HIGH, MODERATE, LOW = "high", "moderate", "low"
@@ -122,8 +123,7 @@ def advise_task(
     goal: str | None = None,
     costs_of: Callable[[Group], list[RunCosts]] | None = None,
 ) -> Advice:
-    rng = np.random.default_rng(SEED)
-    found = [judge(results, group, goal, rng) for group in groups]
+    found = [judge(results, group, goal) for group in groups]
     picks = tuple(item for item in found if isinstance(item, Pick))
     lengths = []
     for pick in (pick for pick in picks if pick.metric in (pick.group.primary, THROUGHPUT)):
@@ -160,18 +160,18 @@ def metric_of(group: Group, goal: str | None) -> Column:
     return goal_metric(goal)
 
 
-def judge(results: Results, group: Group, goal: str | None, rng: np.random.Generator) -> Pick | Refusal:
+def judge(results: Results, group: Group, goal: str | None) -> Pick | Refusal:
     metric = metric_of(group, goal)
     if metric.name not in group.trusts:
-        group = with_metric(results, group, metric, rng)
+        group = with_metric(results, group, metric)
     trust = group.trusts[metric.name]
     if trust.barred:
         return Refusal(group, trust)
     best, second = compared(group, metric)[:2]
-    return Pick(group, metric, best, second, wins(group, best, second, metric, rng))
+    return Pick(group, metric, best, second, wins(group, best, second, metric))
 
 
-def wins(group: Group, best: Row, second: Row, metric: Column, rng: np.random.Generator) -> Estimate:
+def wins(group: Group, best: Row, second: Row, metric: Column) -> Estimate:
     """A run that never reached the threshold loses to every one that did."""
     sign = 1.0 if metric.more_is_better else -1.0
 
@@ -181,10 +181,10 @@ def wins(group: Group, best: Row, second: Row, metric: Column, rng: np.random.Ge
             values = np.where(values[:, 1] > 0, values[:, 0], np.inf)
         return sign * values
 
-    return probability_of_improvement([scores(best)], [scores(second)], rng)
+    return probability_of_improvement(scores(best), scores(second))
 
 
 def group_run_costs(group: Group) -> list[RunCosts]:
     """Of the ranked contestants; the same for every question, so that its answers agree."""
     ranked = {row.contestant: group.runs[row.contestant] for row in group.ranked}
-    return run_costs(ranked, np.random.default_rng(SEED))
+    return run_costs(ranked)

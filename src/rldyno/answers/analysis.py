@@ -8,12 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from rldyno.answers.advice import Advice, advise, group_run_costs
 from rldyno.answers.axes import AxisAnswer, axis_answers
 from rldyno.answers.break_even import RunCosts
-from rldyno.answers.comparison import SEED, compare, with_metric
+from rldyno.answers.comparison import compare, with_metric
 from rldyno.answers.groups import Group
 from rldyno.answers.limits import Distance, distances
 from rldyno.answers.trust import Trust
@@ -65,10 +63,9 @@ class Analysis:
         chosen = metric or group.primary
         if chosen.name in group.trusts:
             return group.trusts[chosen.name]
-        rng = np.random.default_rng(SEED)
         return self.once(
             ("trust", group.label, chosen.name),
-            lambda: with_metric(self.results, group, chosen, rng).trusts[chosen.name],
+            lambda: with_metric(self.results, group, chosen).trusts[chosen.name],
         )
 
     def run_costs(self, group: Group) -> list[RunCosts]:

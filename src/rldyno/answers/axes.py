@@ -8,18 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from rldyno.answers.comparison import SEED, against
+from rldyno.answers.comparison import times_worse
 from rldyno.answers.groups import THRESHOLD, THROUGHPUT, Group, axis_words, run_values, setting_label
-from rldyno.answers.pairs import chances
 from rldyno.answers.runs import Runs
 from rldyno.answers.trust import Trust, disturbed, few_seeds, unfinished
 from rldyno.columns import Column
 from rldyno.results.load import Results
-from rldyno.stats.bootstrap import Estimate
-from rldyno.stats.equivalence import ALPHA
-from rldyno.stats.significance import holm
+from rldyno.stats.distributions import ALPHA
+from rldyno.stats.estimates import Estimate
+from rldyno.stats.significance import holm, two_groups_p
 from rldyno.text.numbers import factor, interval
 
 # Tasks are compared by nobody, and divisions never.
@@ -79,12 +76,11 @@ class AxisAnswer:
 
 def axis_answers(results: Results, groups: Sequence[Group]) -> tuple[AxisAnswer, ...]:
     """One per axis that varies, per level above its lowest, and per setting of the other axes."""
-    rng = np.random.default_rng(SEED)
     return tuple(
         answer
         for axis, line in lines_of([(group.axes, group) for group in groups])
         if axis not in TASK_AXES
-        for answer in line_answers(results, axis, line, rng)
+        for answer in line_answers(results, axis, line)
     )
 
 
@@ -105,7 +101,7 @@ def lines_of(items: Sequence[tuple[dict[str, Any], Any]]) -> Iterator[tuple[str,
                 yield axis, sorted(line, key=lambda item: key_of(item[0][axis]))
 
 
-def line_answers(results: Results, axis: str, line: Line, rng: np.random.Generator) -> Iterator[AxisAnswer]:
+def line_answers(results: Results, axis: str, line: Line) -> Iterator[AxisAnswer]:
     groups: list[Group] = [group for _, group in line]
     learned = axis.startswith("hyper.") and groups[0].stop_return is not None
     metric = THRESHOLD if learned else THROUGHPUT
@@ -115,7 +111,7 @@ def line_answers(results: Results, axis: str, line: Line, rng: np.random.Generat
         for name in in_both(groups[0], group)
     }
     values = ((run_values(low, metric), run_values(high, metric)) for low, high in pairs.values())
-    raw = [chances({"low": low, "high": high}).get(frozenset(("low", "high")), 1.0) for low, high in values]
+    raw = [two_groups_p(low, high) for low, high in values]
     corrected = dict(zip(pairs, holm(raw), strict=True))
     for group in groups[1:]:
         level = group.axes[axis]
@@ -123,7 +119,7 @@ def line_answers(results: Results, axis: str, line: Line, rng: np.random.Generat
         if not here:
             continue
         trust = axis_trust(results, [runs for both in here.values() for runs in both], [groups[0], group])
-        changes = (change(name, *runs, metric, corrected[level, name], rng) for name, runs in here.items())
+        changes = (change(name, *runs, metric, corrected[level, name]) for name, runs in here.items())
         known = () if trust.barred else tuple(changes)
         yield AxisAnswer(axis, groups[0].axes[axis], level, place_of(axis, group), metric, known, trust)
 
@@ -143,10 +139,8 @@ def axis_trust(results: Results, runs: Sequence[Runs], groups: Sequence[Group]) 
     return Trust(tuple(objection for objection in found if objection is not None))
 
 
-def change(
-    name: str, base: Runs, runs: Runs, metric: Column, chance: float, rng: np.random.Generator
-) -> AxisChange:
-    ratio = against(base, runs, metric, rng)
+def change(name: str, base: Runs, runs: Runs, metric: Column, chance: float) -> AxisChange:
+    ratio = times_worse(base, runs, metric)
     return AxisChange(name, ratio, state_of(ratio, chance))
 
 

@@ -10,22 +10,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from rldyno.answers.runs import Runs
-from rldyno.stats.bootstrap import Estimate, Floats, interquartile_mean, percentile_interval, resampled
+from rldyno.stats.estimates import Estimate, Sampler, draws_interval, point_of
+from rldyno.stats.moments import Floats
 from rldyno.text.numbers import count
 from rldyno_rig.contestant import Contestant
 
+# The same results give the same intervals.
+SEED = 20_260_101
 STARTUP, FILLING, FILLING_STEPS, PER_STEP, PER_UPDATE = range(5)
 """Columns of costs: seconds of start-up; seconds and steps before learning; seconds per step, per update."""
 
 
 @dataclass(frozen=True)
 class RunCosts:
-    """What runs of a contestant cost: interquartile means over its runs, and those of resamples of them."""
+    """What runs of a contestant cost: the figures over its runs, and draws of what they may be."""
 
     contestant: str
     costs: Floats
     draws: Floats | None
-    """None for a single run, and where no intervals are wanted."""
+    """[draw, column]; None for a single run."""
     n: int
     updates_counted: bool
 
@@ -100,8 +103,9 @@ def length_words(length: Estimate, unit: str) -> str:
     return f"{count(length.point)} {unit} [{count(length.low)}, {count(length.high)}]"
 
 
-def run_costs(runs: Mapping[str, Runs], rng: np.random.Generator | None) -> list[RunCosts]:
-    """Of every contestant that has a run which learned; without intervals where there is no generator."""
+def run_costs(runs: Mapping[str, Runs]) -> list[RunCosts]:
+    """Of every contestant that has a run which learned."""
+    rng = np.random.default_rng(SEED)
     found = ((name, cost_rows(done)) for name, done in runs.items())
     return [costs_of(name, rows, rng) for name, rows in found if len(rows)]
 
@@ -140,15 +144,15 @@ def seconds(costs: Floats, steps: float) -> Floats:
     return np.asarray(startup + np.where(steps < filling_steps, while_filling, learning))
 
 
-def costs_of(contestant: str, rows: Floats, rng: np.random.Generator | None) -> RunCosts:
-    draws = resampled(rows, rng, typical) if rng is not None and len(rows) > 1 else None
+def costs_of(contestant: str, rows: Floats, rng: np.random.Generator) -> RunCosts:
+    """All columns share one sampler: a run that starts slowly may also learn slowly."""
     counted = bool(np.isfinite(rows[:, PER_UPDATE]).all())
-    return RunCosts(contestant, typical(rows), draws, len(rows), counted)
-
-
-def typical(runs: Floats) -> Floats:
-    """Interquartile means of each column of `[..., run, column]`."""
-    return interquartile_mean(np.moveaxis(runs, -1, -2))
+    if not counted:
+        rows = np.where(np.arange(rows.shape[1]) == PER_UPDATE, np.nan, rows)
+    sampler = Sampler(rng)
+    costs = np.array([point_of(column) for column in rows.T])
+    draws = np.stack([sampler.draws(column) for column in rows.T], -1) if len(rows) > 1 else None
+    return RunCosts(contestant, costs, draws, len(rows), counted)
 
 
 def break_even(first: RunCosts, then: RunCosts) -> BreakEven:
@@ -159,7 +163,7 @@ def break_even(first: RunCosts, then: RunCosts) -> BreakEven:
         if first.draws is None or then.draws is None:
             return Estimate(point, None, None, n)
         draws = crossing(first.draws, then.draws, unit)
-        return Estimate(point, *percentile_interval(draws, first.n + then.n - 2), n)
+        return Estimate(point, *draws_interval(draws), n)
 
     counted = first.updates_counted and then.updates_counted
     updates = length(PER_UPDATE) if counted else None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rldyno.answers.changes import Changes
 from rldyno.answers.session_change import BETTER, UNCHANGED, UNDECIDED, WORSE, Change
-from rldyno.stats.bootstrap import Estimate
+from rldyno.stats.estimates import Estimate
 from rldyno.stats.power import POWER
 from rldyno.stats.sessions import SESSION_SPREAD
 from rldyno.text.numbers import number

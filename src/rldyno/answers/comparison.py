@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from rldyno.answers.groups import (
@@ -22,7 +21,7 @@ from rldyno.answers.groups import (
 )
 from rldyno.answers.learned import nobody_learned
 from rldyno.answers.learning import group_parity
-from rldyno.answers.pairs import EQUAL, Scale, chances, compare_pairs, seeded, seeds_missing
+from rldyno.answers.pairs import EQUAL, Scale, compare_pairs, seeded, seeds_missing
 from rldyno.answers.ranking import EXPECTED, with_expected
 from rldyno.answers.runs import Runs, by_contestant
 from rldyno.answers.trust import trust_of
@@ -32,19 +31,11 @@ from rldyno.records.manifest import AdaptiveSeeds
 from rldyno.records.status import DONE
 from rldyno.records.status import FAILED as TRIAL_FAILED
 from rldyno.results.load import Results
-from rldyno.stats.bootstrap import (
-    Estimate,
-    Resampler,
-    Sample,
-    estimate_of,
-    interquartile_mean,
-    ratio_estimate,
-)
-from rldyno.stats.censored import median_ratio, missed_words, survival_median
-from rldyno.stats.equivalence import ALPHA
+from rldyno.stats.censored import missed_words
+from rldyno.stats.distributions import ALPHA
+from rldyno.stats.estimates import Estimate, estimate_of, ratio_estimate
+from rldyno.stats.significance import all_pairs
 
-# The same results give the same intervals.
-SEED = 20_260_101
 # What a row says of its trials beside their figures.
 ROW_COLUMNS = (
     "contestant",
@@ -61,9 +52,8 @@ Json = dict[str, Any]
 
 def compare(results: Results) -> tuple[Group, ...]:
     """One group per algorithm × environment × setting that has trials, in the order of the plan."""
-    rng = np.random.default_rng(SEED)
     varying = varying_axes(results)
-    return tuple(compare_group(results, axes, varying, trials, rng) for axes, trials in group_frames(results))
+    return tuple(compare_group(results, axes, varying, trials) for axes, trials in group_frames(results))
 
 
 def group_frames(results: Results) -> list[tuple[dict[str, Any], pl.DataFrame]]:
@@ -76,18 +66,13 @@ def varying_axes(results: Results) -> list[str]:
 
 
 def compare_group(
-    results: Results,
-    axes: dict[str, Any],
-    varying: Sequence[str],
-    trials: pl.DataFrame,
-    rng: np.random.Generator,
+    results: Results, axes: dict[str, Any], varying: Sequence[str], trials: pl.DataFrame
 ) -> Group:
     runs = by_contestant(trials)
-    samples = {name: metric_samples(done, MAIN_METRICS, rng) for name, done in runs.items()}
     trials_of: dict[str, list[Json]] = {name: [] for name in runs}
     for trial in trials.select(ROW_COLUMNS).iter_rows(named=True):
         trials_of[trial["contestant"]].append(trial)
-    rows = [contestant_row(trials_of[name], done, samples[name]) for name, done in runs.items()]
+    rows = [contestant_row(trials_of[name], done) for name, done in runs.items()]
     parity = group_parity(results, runs, {row.contestant for row in rows if row.unranked is None})
     rows = [replace(row, parity=parity.get(row.contestant)) for row in rows]
     group = Group(
@@ -102,10 +87,9 @@ def compare_group(
     )
     runs, shared = with_expected(runs, {row.contestant: runs[row.contestant] for row in group.ranked})
     if shared is not None:
-        group = with_metric(results, replace(group, runs=runs, shared_steps=shared), EXPECTED, rng)
+        group = with_metric(results, replace(group, runs=runs, shared_steps=shared), EXPECTED)
     for metric in (metric for metric in group.metrics if metric.name not in group.trusts):
-        known = {name: found.get(metric.name) for name, found in samples.items()}
-        group = compared_by(results, group, known, metric)
+        group = compared_by(results, group, metric)
     return in_order(group)
 
 
@@ -121,34 +105,24 @@ def in_order(group: Group) -> Group:
     return replace(group, rows=tuple(sorted(group.rows, key=place)))
 
 
-def compared_by(
-    results: Results, group: Group, samples: Mapping[str, Sample | None], metric: Column
-) -> Group:
+def compared_by(results: Results, group: Group, metric: Column) -> Group:
     """The group with its figures of one metric compared with the best, unless that is barred."""
-    compared = replace(group, rows=tuple(with_ratios(group, samples, metric, results.manifest.adaptive)))
+    compared = replace(group, rows=tuple(with_ratios(group, metric, results.manifest.adaptive)))
     trust = trust_of(results, compared, metric)
     kept = group if trust.barred else compared
     return replace(kept, trusts={**group.trusts, metric.name: trust})
 
 
-def with_metric(results: Results, group: Group, metric: Column, rng: np.random.Generator) -> Group:
+def with_metric(results: Results, group: Group, metric: Column) -> Group:
     """The group with a metric that not every comparison has."""
-    samples = {
-        name: metric_samples(done, [metric], rng).get(metric.name) for name, done in group.runs.items()
-    }
     rows = (
-        replace(
-            row,
-            figures=row.figures | {metric.name: figure_of(group.runs[row.contestant], found, metric.name)},
-        )
-        if (found := samples[row.contestant]) is not None
-        else row
+        replace(row, figures=row.figures | figures_of(group.runs[row.contestant], [metric]))
         for row in group.rows
     )
-    return compared_by(results, replace(group, rows=tuple(rows)), samples, metric)
+    return compared_by(results, replace(group, rows=tuple(rows)), metric)
 
 
-def contestant_row(trials: Sequence[Json], done: Runs, samples: Mapping[str, Sample]) -> Row:
+def contestant_row(trials: Sequence[Json], done: Runs) -> Row:
     """Of a contestant's trials, with their columns ROW_COLUMNS."""
     # An interrupted trial is not the contestant's failure: it will be run again.
     failures = [
@@ -173,7 +147,7 @@ def contestant_row(trials: Sequence[Json], done: Runs, samples: Mapping[str, Sam
         pending=len(trials) - len(done) - len(failures) - len(absences),
         absent=(absences[0]["message"] or "the framework is absent") if absences else None,
         failure=(failures[0]["message"] or failures[0]["reason"]) if failures else None,
-        figures={name: figure_of(done, found, name) for name, found in samples.items()},
+        figures=figures_of(done, MAIN_METRICS),
     )
 
 
@@ -181,40 +155,22 @@ def reached(done: Runs) -> int:
     return int((done["threshold_reached"] > 0).sum())
 
 
-def metric_samples(done: Runs, metrics: Iterable[Column], rng: np.random.Generator) -> dict[str, Sample]:
-    """Column → its figure over the runs, which are resampled once for all; what no run has is left out."""
-    samples = {}
-    resampler = Resampler(rng)
-    for metric in metrics:
-        values = run_values(done, metric)
-        if len(values):
-            statistic = survival_median if metric is THRESHOLD else interquartile_mean
-            samples[metric.name] = resampler.sample(values, statistic)
-    return samples
+def figures_of(done: Runs, metrics: Iterable[Column]) -> dict[str, MetricValue]:
+    """By column; what no run has is left out."""
+    found = {metric.name: figure_of(done, metric) for metric in metrics}
+    return {name: figure for name, figure in found.items() if figure is not None}
 
 
-def figure_of(done: Runs, found: Sample, metric_name: str) -> MetricValue:
-    figure = MetricValue(estimate_of(found))
-    if metric_name != THRESHOLD.name:
-        return figure
-    return replace(figure, note=missed_words(reached(done), found.n))
-
-
-def estimate(done: Runs, metric: Column, rng: np.random.Generator) -> MetricValue | None:
+def figure_of(done: Runs, metric: Column) -> MetricValue | None:
     """One metric of a contestant's finished runs; None when no run has it."""
-    found = metric_samples(done, [metric], rng).get(metric.name)
-    return figure_of(done, found, metric.name) if found is not None else None
+    values = run_values(done, metric)
+    if not len(values):
+        return None
+    note = missed_words(reached(done), len(values)) if metric is THRESHOLD else None
+    return MetricValue(estimate_of(values), note=note)
 
 
-def against(done: Runs, best: Runs, metric: Column, rng: np.random.Generator) -> Estimate | None:
-    """How many times worse than the best, from two contestants' finished runs."""
-    mine, theirs = (metric_samples(runs, [metric], rng).get(metric.name) for runs in (done, best))
-    return times_worse(mine, theirs, metric)
-
-
-def with_ratios(
-    group: Group, samples: Mapping[str, Sample | None], metric: Column, rule: AdaptiveSeeds | None
-) -> list[Row]:
+def with_ratios(group: Group, metric: Column, rule: AdaptiveSeeds | None) -> list[Row]:
     """Rows with their figures compared with the best; `rule` where seeds were added after interim checks."""
     rows, runs = list(group.rows), group.runs
     candidates = [row for row in rows if row.unranked is None and metric.name in row.figures]
@@ -224,7 +180,7 @@ def with_ratios(
     worse = {
         row.contestant: replace(
             row.figures[metric.name],
-            ratio=times_worse(samples[row.contestant], samples[best.contestant], metric),
+            ratio=times_worse(runs[row.contestant], runs[best.contestant], metric),
         )
         for row in candidates
     }
@@ -251,13 +207,16 @@ def tested_once(
 ) -> dict[str, MetricValue]:
     """For a number of seeds that was fixed beforehand."""
     values = {name: run_values(runs[name], metric) for name in figures}
-    chance = chances(values)
+    found = all_pairs(values)
     tested = {}
     for name, figure in figures.items():
-        p = chance.get(frozenset((name, best)))
-        open_still = p is not None and p > ALPHA
-        more = seeds_missing(values[name], values[best]) if open_still else None
-        tested[name] = replace(figure, chance=p, more_seeds=more)
+        chance = found.get(frozenset((name, best)))
+        if chance is None:
+            tested[name] = figure
+            continue
+        decided = chance.p <= ALPHA
+        more = None if decided else seeds_missing(values[name], values[best], chance.alpha)
+        tested[name] = replace(figure, chance=chance.p, more_seeds=more)
     return tested
 
 
@@ -296,10 +255,9 @@ def scale_of(metric: Column, within: float) -> Scale:
     return Scale(metric.more_is_better, metric is THRESHOLD, within)
 
 
-def times_worse(mine: Sample | None, best: Sample | None, metric: Column) -> Estimate | None:
-    if mine is None or best is None:
+def times_worse(done: Runs, best: Runs, metric: Column) -> Estimate | None:
+    """From the finished runs of two contestants; None where a figure is missing, infinite or not positive."""
+    mine, theirs = run_values(done, metric), run_values(best, metric)
+    if not len(mine) or not len(theirs):
         return None
-    if metric is THRESHOLD:
-        return median_ratio(mine, best)
-    over, under = (best, mine) if metric.more_is_better else (mine, best)
-    return ratio_estimate(over, under) if over.point > 0 and under.point > 0 else None
+    return ratio_estimate(theirs, mine) if metric.more_is_better else ratio_estimate(mine, theirs)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rldyno.records.directory import run_command
 from rldyno.results.load import Results
-from rldyno.stats.bootstrap import ENOUGH_RUNS
+from rldyno.stats.estimates import ENOUGH_RUNS
 
 # What a rule that allows for interim checks needs, over a number of seeds fixed beforehand.
 CHECKS_COST = 1.5

@@ -17,8 +17,10 @@ from rldyno.answers.trust import Trust
 from rldyno.columns import Column
 from rldyno.proofs.certificate import ABSENT, FAILED, STALE, VALID
 from rldyno.results.columns import column
-from rldyno.stats.bootstrap import Estimate, Floats
-from rldyno.stats.equivalence import ALPHA, DIFFERENT
+from rldyno.stats.distributions import ALPHA
+from rldyno.stats.equivalence import DIFFERENT
+from rldyno.stats.estimates import Estimate
+from rldyno.stats.moments import Floats
 from rldyno_rig.algorithms import title_of
 
 THRESHOLD = column("threshold_s")

@@ -11,9 +11,8 @@ from rldyno.answers.runs import Runs
 from rldyno.records.csv_files import read_csvs
 from rldyno.records.directory import ResultsDirectory
 from rldyno.results.load import Results
-from rldyno.stats.bootstrap import Floats
-from rldyno.stats.equivalence import ALPHA
-from rldyno.stats.significance import Moments, difference
+from rldyno.stats.distributions import ALPHA
+from rldyno.stats.moments import Floats, Moments, difference
 from rldyno_rig import schema
 
 # Episodes at either end of a run: at most this many, and no more than a quarter of them.

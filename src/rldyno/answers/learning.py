@@ -16,11 +16,18 @@ from rldyno.records.csv_files import complete_lines, read_csvs
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.status import DONE
 from rldyno.results.load import Results
-from rldyno.stats.bootstrap import Floats
-from rldyno.stats.censored import survival_median
-from rldyno.stats.equivalence import DIFFERENT, EQUAL, UNDECIDED, Equivalence, censored_equivalence, tost
-from rldyno.stats.power import runs_to_show_equal
-from rldyno.stats.significance import holm, paired_difference
+from rldyno.stats.censored import equally_long, survival_median
+from rldyno.stats.equivalence import (
+    DIFFERENT,
+    EQUAL,
+    UNDECIDED,
+    Equivalence,
+    ShareEquivalence,
+    share_equivalence,
+    tost,
+)
+from rldyno.stats.moments import Floats, Moments, difference, paired_difference
+from rldyno.stats.significance import holm
 from rldyno.text.numbers import factor, number
 from rldyno_rig import schema
 
@@ -28,7 +35,10 @@ REFERENCE = "reference"
 # Equal means: within this factor of the reference's steps to the threshold. Seeds of one and the same program
 # already spread by a factor of 1.3 and more, so that a tighter margin would need dozens of seeds.
 STEPS_MARGIN = 1.5
-# Equal also means: areas under the return curve within a tenth of the range the returns span.
+# Equal also means: shares of runs that reach the threshold within 30 percentage points. Nine seeds without a
+# failure are the fewest that show it; 20 points would need fourteen.
+SHARE_MARGIN = 0.3
+# And areas under the return curve within a tenth of the range the returns span.
 AREA_MARGIN = 0.1
 FEWEST_SEEDS = 3
 
@@ -43,7 +53,9 @@ class LearningParity:
     detail: str
     """The effect with its 90 % interval, in words."""
     steps: Equivalence | None = None
-    """On log(steps to the threshold / the reference's)."""
+    """On log(steps to the threshold / the reference's), of the runs that reached it."""
+    share: ShareEquivalence | None = None
+    """On the share of runs that reached the threshold, less the reference's."""
     area: Equivalence | None = None
     """On the mean return over the first steps, as a share of the range of returns, less the reference's."""
     more_seeds: int | None = None
@@ -75,7 +87,7 @@ def group_parity(
     parities = {reference: LearningParity(REFERENCE, reference, "the others are compared with it")}
     for name, pair in found.items():
         states = {measure: test.state(corrected[name, measure]) for measure, test in pair.items()}
-        parities[name] = concluded(reference, ran[name], ran[reference], pair, states)
+        parities[name] = concluded(reference, pair, states)
     return parities
 
 
@@ -94,11 +106,8 @@ def middle_steps(done: Runs) -> float:
 def learning_tests(
     done: Runs, reference: Runs, areas: Mapping[int, float], base: Mapping[int, float]
 ) -> dict[str, Equivalence]:
-    """The tests that the runs allow: `steps` with a threshold, `area` where episodes ended."""
-    tests = {}
-    steps = steps_test(done, reference)
-    if steps is not None:
-        tests["steps"] = steps
+    """The tests that the runs allow: `share` and `steps` with a threshold, `area` where episodes ended."""
+    tests = threshold_tests(done, reference)
     seeds = sorted(areas.keys() & base.keys())
     if len(seeds) >= FEWEST_SEEDS:
         pairs = np.array([(areas[seed], base[seed]) for seed in seeds])
@@ -106,16 +115,25 @@ def learning_tests(
     return tests
 
 
-def steps_test(done: Runs, reference: Runs) -> Equivalence | None:
-    """Seed by seed where every run got there, since runs of one seed begin alike; else with censoring."""
-    mine, theirs = done.steps_to_threshold(), reference.steps_to_threshold()
+def threshold_tests(done: Runs, reference: Runs) -> dict[str, Equivalence]:
+    """The share of runs that reached it, and the steps of those: a run that never learns has no such number.
+
+    Seed by seed if every run reached it, since runs of one seed begin alike.
+    """
+    mine, theirs = equally_long(done.steps_to_threshold(), reference.steps_to_threshold())
     if min(len(mine), len(theirs)) < FEWEST_SEEDS:
-        return None
-    both = seed_pairs(done, reference, "threshold_steps")
-    if mine[:, 1].all() and theirs[:, 1].all() and len(both) >= FEWEST_SEEDS:
-        logs = np.log(both)
-        return tost(paired_difference(logs[:, 0], logs[:, 1]), math.log(STEPS_MARGIN), len(both))
-    return censored_equivalence(mine, theirs, math.log(STEPS_MARGIN))
+        return {}
+    steps, base = mine[mine[:, 1] > 0, 0], theirs[theirs[:, 1] > 0, 0]
+    share = share_equivalence(len(steps), len(mine), len(base), len(theirs), SHARE_MARGIN)
+    margin, n = math.log(STEPS_MARGIN), min(len(steps), len(base))
+    both = np.log(seed_pairs(done, reference, "threshold_steps"))
+    if n < FEWEST_SEEDS:
+        found = Equivalence(math.nan, -math.inf, math.inf, margin, 1.0, n)
+    elif len(both) == len(mine) == len(theirs):
+        found = tost(paired_difference(both[:, 0], both[:, 1]), margin, n)
+    else:
+        found = tost(difference(Moments.of(np.log(steps)), Moments.of(np.log(base))), margin, n)
+    return {"share": share, "steps": found}
 
 
 def seed_pairs(done: Runs, reference: Runs, column: str) -> Floats:
@@ -129,19 +147,10 @@ def seed_pairs(done: Runs, reference: Runs, column: str) -> Floats:
     return np.asarray(found[~np.isnan(found).any(axis=1)])
 
 
-def concluded(
-    reference: str,
-    done: Runs,
-    base: Runs,
-    tests: Mapping[str, Equivalence],
-    states: Mapping[str, str],
-) -> LearningParity:
-    words = {
-        "steps": lambda test: steps_words(test, done, base),
-        "area": area_words,
-    }
-    decisive = [name for name, state in states.items() if state == DIFFERENT] or list(tests)
-    effect = "; ".join(words[name](tests[name]) for name in decisive)
+def concluded(reference: str, tests: Mapping[str, Equivalence], states: Mapping[str, str]) -> LearningParity:
+    known = [name for name, test in tests.items() if not math.isnan(test.difference)]
+    decisive = [name for name in known if states[name] == DIFFERENT] or known
+    effect = "; ".join(measure_words(name, tests[name]) for name in decisive)
     state = overall(list(states.values()))
     if not tests:
         effect = f"fewer than {FEWEST_SEEDS} seeds to compare"
@@ -150,6 +159,7 @@ def concluded(
         reference=reference,
         detail=effect,
         steps=tests.get("steps"),
+        share=next((test for test in tests.values() if isinstance(test, ShareEquivalence)), None),
         area=tests.get("area"),
         more_seeds=seeds_missing(tests, states) if state == UNDECIDED else None,
     )
@@ -163,23 +173,21 @@ def overall(states: list[str]) -> str:
 
 def seeds_missing(tests: Mapping[str, Equivalence], states: Mapping[str, str]) -> int | None:
     """None when the effect seen so far is not within the margin: then seeds alone will not show it equal."""
-    wanted = []
-    for name, test in tests.items():
-        if states[name] == UNDECIDED:
-            needed = runs_to_show_equal(test.difference, test.margin, test.spread)
-            if needed is None:
-                return None
-            wanted.append(max(1, needed - test.n))
-    return max(wanted, default=None)
+    wanted = [test.more_runs for name, test in tests.items() if states[name] == UNDECIDED]
+    known = [more for more in wanted if more is not None]
+    return max(known) if known and len(known) == len(wanted) else None
 
 
-def steps_words(test: Equivalence, done: Runs, base: Runs) -> str:
-    if math.isnan(test.difference):
-        mine, theirs = done.steps_to_threshold(), base.steps_to_threshold()
+def measure_words(measure: str, test: Equivalence) -> str:
+    if isinstance(test, ShareEquivalence):
         return (
-            f"{int(mine[:, 1].sum())} of {len(mine)} runs reached the threshold, "
-            f"{int(theirs[:, 1].sum())} of {len(theirs)} of the reference"
+            f"{test.hits} of {test.runs} runs reached the threshold, "
+            f"{test.base_hits} of {test.base_runs} of the reference"
         )
+    return steps_words(test) if measure == "steps" else area_words(test)
+
+
+def steps_words(test: Equivalence) -> str:
     low, high = number(math.exp(test.low), 2), number(math.exp(test.high), 2)
     return f"{factor(math.exp(test.difference))} the steps to the threshold [{low}, {high}]"
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 
 from rldyno.records.status import DONE
 from rldyno.results.load import Results
-from rldyno.stats.bootstrap import Estimate, Resampler, estimate_of
+from rldyno.stats.estimates import Estimate, estimate_of
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,8 @@ def distances(results: Results) -> list[Distance]:
     """Of all trials that are done, nearest to the limit first in each comparison; empty without limits."""
     known = results.trials.filter((pl.col("status") == DONE) & pl.col("update_over_floor").is_finite())
     found = []
-    # The distances of two contestants are not compared: they may share their draws.
-    resampler = Resampler(np.random.default_rng(0))
     for key, runs in known.group_by([*results.axes, "contestant"], maintain_order=True):
-        update_us = estimate_of(resampler.sample(runs["update_us"].to_numpy()))
+        update_us = estimate_of(runs["update_us"].to_numpy())
         floor_us = float(runs["update_floor_us"][0])
         found.append(
             Distance(
@@ -44,15 +41,8 @@ def distances(results: Results) -> list[Distance]:
                 update_us=update_us,
                 floor_us=floor_us,
                 bound=str(runs["update_floor_bound"][0]),
-                multiple=divided(update_us, floor_us),
+                multiple=update_us.scaled(1 / floor_us),
             )
         )
     order = list(dict.fromkeys(tuple(one.axes.items()) for one in found))
     return sorted(found, key=lambda one: (order.index(tuple(one.axes.items())), one.multiple.point))
-
-
-def divided(estimate: Estimate, whole: float) -> Estimate:
-    """The estimate and its bounds as multiples of a constant."""
-    low = None if estimate.low is None else estimate.low / whole
-    high = None if estimate.high is None else estimate.high / whole
-    return Estimate(estimate.point / whole, low, high, estimate.n)

@@ -13,12 +13,12 @@ from rldyno.answers.runs import Runs, first_known
 from rldyno.records.interim import PairResult
 from rldyno.stats import anytime
 from rldyno.stats.anytime import MOST_SEEDS, Gaps
-from rldyno.stats.bootstrap import Floats, interquartile_mean
-from rldyno.stats.censored import survival_median
-from rldyno.stats.equivalence import ALPHA
+from rldyno.stats.distributions import ALPHA
+from rldyno.stats.estimates import log_values, point_of
 from rldyno.stats.forecast import decided_by, seeds_to_decide
+from rldyno.stats.moments import Floats, Moments, difference
 from rldyno.stats.power import runs_to_detect
-from rldyno.stats.significance import Moments, difference, holm, log_rank
+from rldyno.stats.significance import holm
 
 DIFFERENT, EQUAL, OPEN, UNREACHED = "different", "equal", "open", "unreached"
 RESOLVED, WINNER = "resolved", "winner"
@@ -159,7 +159,7 @@ def typical(runs: Seeded, scale: Scale) -> float:
     values = np.array(list(runs.values()), dtype=np.float64).reshape(-1, 2)
     if not len(values):
         return math.nan
-    return float(survival_median(values) if scale.censorable else interquartile_mean(values[:, 0]))
+    return point_of(values if scale.censorable else values[:, 0])
 
 
 def times_worse(first: Seeded, second: Seeded, scale: Scale) -> float:
@@ -187,47 +187,13 @@ def deciding_pairs(order: Sequence[str], until: str) -> list[tuple[str, str]]:
     return list(itertools.pairwise(order)) if until == RESOLVED else [(order[0], name) for name in order[1:]]
 
 
-Pair = frozenset[str]
+def seeds_missing(a: Floats, b: Floats, alpha: float) -> int | None:
+    """Seeds beyond those there are that would decide between the two with 80 % chance; None beyond 1,000.
 
-
-def chances(runs: Mapping[str, Floats]) -> dict[Pair, float]:
-    """Holm-corrected p for every pair: how easily chance alone makes such a difference.
-
-    `runs` holds values, or `stack`ed (time, reached) rows. All pairs form the family, not only those with the
-    best: which one is best was read off the same data. Contestants with a single run are left out.
+    `alpha`: what the p of the two must not exceed, see `PairChance`.
     """
-    enough = {name: values for name, values in runs.items() if len(values) > 1}
-    moments = {
-        name: Moments.of(logs) for name, values in enough.items() if (logs := log_values(values)) is not None
-    }
-    pairs = list(itertools.combinations(enough, 2))
-    p_values = [
-        difference(moments[a], moments[b]).p_nonzero()
-        if a in moments and b in moments
-        else log_rank(as_times(enough[a]), as_times(enough[b]))
-        for a, b in pairs
-    ]
-    return {frozenset(pair): p for pair, p in zip(pairs, holm(p_values), strict=True)}
-
-
-def seeds_missing(a: Floats, b: Floats) -> int | None:
-    """Seeds beyond those there are that would probably decide between the two; None beyond 1,000."""
     logs_a, logs_b = log_values(a), log_values(b)
     if logs_a is None or logs_b is None or min(len(a), len(b)) < 2:
         return None
-    mine, theirs = Moments.of(logs_a), Moments.of(logs_b)
-    needed = runs_to_detect(mine.mean - theirs.mean, math.sqrt(mine.variance), math.sqrt(theirs.variance))
-    return None if needed is None else max(1, needed - min(mine.n, theirs.n))
-
-
-def log_values(values: Floats) -> Floats | None:
-    """None where a run was censored or a value has no logarithm."""
-    if values.ndim == 2:
-        if not values[:, 1].all():
-            return None
-        values = values[:, 0]
-    return np.log(values) if (values > 0).all() else None
-
-
-def as_times(values: Floats) -> Floats:
-    return values if values.ndim == 2 else np.stack([values, np.ones(len(values))], axis=-1)
+    found = difference(Moments.of(logs_a), Moments.of(logs_b))
+    return runs_to_detect(found, min(len(a), len(b)), alpha)

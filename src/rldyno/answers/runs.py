@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from rldyno.errors import Problem
 from rldyno.records.status import DONE
 from rldyno.results.load import Results
-from rldyno.stats.bootstrap import Floats
 from rldyno.stats.censored import stack
+from rldyno.stats.moments import Floats
 
 Mask = NDArray[np.bool_]
 

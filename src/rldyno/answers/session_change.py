@@ -11,9 +11,10 @@ import numpy as np
 from rldyno.answers.pairs import Seeded
 from rldyno.answers.trust import Objection
 from rldyno.columns import Column
-from rldyno.stats.bootstrap import Estimate, Floats
 from rldyno.stats.censored import survival_median
-from rldyno.stats.equivalence import ALPHA
+from rldyno.stats.distributions import ALPHA
+from rldyno.stats.estimates import Estimate
+from rldyno.stats.moments import Floats
 from rldyno.stats.sessions import SessionRatio, session_ratio
 from rldyno.stats.significance import holm, log_rank
 

@@ -19,8 +19,8 @@ from rldyno.proofs.certificate import ABSENT, STALE, VALID
 from rldyno.records.files import Json
 from rldyno.records.manifest import Task
 from rldyno.results.load import Results
-from rldyno.stats.bootstrap import ENOUGH_RUNS
 from rldyno.stats.equivalence import DIFFERENT, UNDECIDED
+from rldyno.stats.estimates import ENOUGH_RUNS
 from rldyno.stats.power import POWER
 from rldyno.study.origins import untuned_words
 from rldyno.text.numbers import number

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rldyno.answers.axes import AxisAnswer
     from rldyno.answers.groups import Group
     from rldyno.claims.decide import ClaimVerdict
-    from rldyno.stats.bootstrap import Estimate
+    from rldyno.stats.estimates import Estimate
 
 COMPARISON = {
     "algorithm": pl.String,

@@ -27,8 +27,9 @@ from rldyno.claims.form import HYPER, Check, Claim
 from rldyno.claims.metrics import metric
 from rldyno.claims.missing import few_seeds, lacking, unmeasured
 from rldyno.records.files import Json
-from rldyno.stats.bootstrap import LEVEL, Estimate, Floats
 from rldyno.stats.distributions import proportion_interval
+from rldyno.stats.estimates import LEVEL, Estimate
+from rldyno.stats.moments import Floats
 from rldyno.stats.significance import holm, welch
 
 # The same results give the same verdicts.

@@ -11,9 +11,9 @@ import numpy as np
 from rldyno.claims.evidence import RunGroup, setting_words
 from rldyno.claims.form import Check
 from rldyno.claims.missing import few_seeds, unmeasured
-from rldyno.stats.bootstrap import LEVEL, Estimate, Floats
+from rldyno.stats.estimates import LEVEL, Estimate, draws_interval
+from rldyno.stats.moments import Floats
 from rldyno.stats.power import runs_to_clear
-from rldyno.stats.tasks import stratified
 
 HOLDS, REFUTED, UNDECIDED = "holds", "refuted", "undecided"
 
@@ -135,9 +135,11 @@ def estimated(comparisons: Sequence[Effect], level: float, geometric: bool) -> E
 
     sizes = [min(cell.n for cell in item.cells) for item in comparisons]
     point = float(mean([np.array([item.point]) for item in comparisons])[0])
-    low = stratified(point, lambda: mean([item.low_draws for item in comparisons]), sizes, level)
-    high = stratified(point, lambda: mean([item.high_draws for item in comparisons]), sizes, level)
-    return Estimate(point, low.low, high.high, min(sizes))
+    if min(sizes) < 2:
+        return Estimate(point, None, None, min(sizes))
+    low, _ = draws_interval(mean([item.low_draws for item in comparisons]), level)
+    _, high = draws_interval(mean([item.high_draws for item in comparisons]), level)
+    return Estimate(point, low, high, min(sizes))
 
 
 def verdict_of(effect: Estimate, bounds: tuple[float | None, float | None]) -> str:

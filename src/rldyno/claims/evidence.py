@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,8 +25,8 @@ from rldyno.records.machine_facts import MachineFacts
 from rldyno.records.status import DONE
 from rldyno.results.load import AXES, Results, load_results
 from rldyno.stats.anytime import widened
-from rldyno.stats.bootstrap import RESAMPLES, Floats, interquartile_mean
-from rldyno.stats.censored import survival_median
+from rldyno.stats.estimates import Sampler, point_of
+from rldyno.stats.moments import Floats
 from rldyno_rig.hyper import network_kind
 
 Conditions = dict[str, Condition]
@@ -139,7 +139,7 @@ class RunGroup:
     values: Floats
     """One per run, or (value, reached) where runs may be censored."""
     draws: Floats = field(repr=False)
-    """The statistic of RESAMPLES resamples."""
+    """What `point` may be, as far as so few runs tell."""
     trials: tuple[str, ...]
     adaptive: bool = False
     """Its seeds were added after interim checks: `draws` are as much wider as that requires."""
@@ -154,11 +154,7 @@ class RunGroup:
 
     @property
     def point(self) -> float:
-        return float(statistic_of(self.values)(self.values))
-
-
-def statistic_of(values: Floats) -> Callable[[Floats], Floats]:
-    return survival_median if values.ndim == 2 else interquartile_mean
+        return point_of(self.values)
 
 
 def run_groups(
@@ -177,13 +173,12 @@ def run_groups(
         values = np.array([(value, reached) for _, value, reached in runs], dtype=np.float64)
         if not measure.censored_at:
             values = values[:, 0]
-        index = rng.integers(0, len(values), size=(RESAMPLES, len(values)))
         trials = tuple(str(row["trial"]) for row, _, _ in runs)
         keys = dict(zip(evidence.axes, key, strict=True)) | {"execution": runs[0][0]["execution"]}
-        draws = statistic_of(values)(values[index])
+        draws = Sampler(rng).draws(values)
         adaptive = any(row.get("adaptive") for row, _, _ in runs)
         if adaptive:
-            draws = widened(draws, float(statistic_of(values)(values)), len(values))
+            draws = widened(draws, point_of(values), len(values))
         made.append(RunGroup(keys, values, draws, trials, adaptive))
     return made
 

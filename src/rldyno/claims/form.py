@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from rldyno.claims.metrics import metrics
-from rldyno.stats.bootstrap import ENOUGH_RUNS
+from rldyno.stats.estimates import ENOUGH_RUNS
 from rldyno.toml.models import add_mistakes
 from rldyno.toml.source import read
 from rldyno.toml.suggestions import suggest

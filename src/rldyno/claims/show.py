@@ -13,7 +13,7 @@ from rldyno.claims.decide import ClaimVerdict
 from rldyno.claims.effects import HOLDS, REFUTED, UNDECIDED, CheckVerdict
 from rldyno.claims.form import Check
 from rldyno.claims.metrics import metric
-from rldyno.stats.bootstrap import Estimate
+from rldyno.stats.estimates import Estimate
 from rldyno.text.numbers import bounds, number
 
 STYLES = {HOLDS: "bold green", REFUTED: "bold red", UNDECIDED: "yellow"}

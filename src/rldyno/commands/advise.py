@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rldyno.answers.axes import AxisAnswer
     from rldyno.answers.break_even import BreakEven
     from rldyno.answers.trust import Trust
-    from rldyno.stats.bootstrap import Estimate
+    from rldyno.stats.estimates import Estimate
 
 WIDTH = 100
 SETTINGS_SHOWN = 6

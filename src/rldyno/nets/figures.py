@@ -12,7 +12,7 @@ from rldyno.limits.floor import Floor, floor
 from rldyno.nets.record import Kind, NetsRecord, Round
 from rldyno.nets.utilisation import SHORTEST_S
 from rldyno.nets.work import PAPER_CALLS, RESIDENT, spec_of
-from rldyno.stats.bootstrap import Estimate, Floats, bootstrap
+from rldyno.stats.estimates import Estimate, median_estimate
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,7 @@ class NetFigure:
     def paper_seconds(self) -> Estimate:
         """For as many calls as stooke2017 made."""
         calls = PAPER_CALLS[self.kind.measure]
-        low, high = (None if end is None else end * calls for end in (self.seconds.low, self.seconds.high))
-        return Estimate(self.seconds.point * calls, low, high, self.seconds.n)
+        return self.seconds.scaled(calls)
 
 
 def figures(record: NetsRecord) -> list[NetFigure]:
@@ -102,13 +101,8 @@ def ratio(seconds: Mapping[int, float], base: Mapping[int, float]) -> Estimate:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Median over rounds with its bootstrap interval; the same draws every time."""
-    return bootstrap(np.asarray(values), np.random.default_rng(0), median)
-
-
-def median(values: Floats) -> Floats:
-    """Along the last axis: nearly half of the rounds may be disturbed."""
-    return np.asarray(np.median(values, axis=-1))
+    """Median over rounds with its interval: nearly half of the rounds may be disturbed."""
+    return median_estimate(np.asarray(values))
 
 
 def spread(rounds: Sequence[Round]) -> tuple[float, float] | None:

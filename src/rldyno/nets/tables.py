@@ -10,7 +10,7 @@ from pathlib import Path
 from rldyno.nets.figures import NetFigure
 from rldyno.nets.record import NetsRecord
 from rldyno.nets.work import ACT, CLASSIFIER, PAGEABLE, PAPER_CALLS, PAPER_ROWS, PINNED, UPDATE
-from rldyno.stats.bootstrap import Estimate
+from rldyno.stats.estimates import Estimate
 from rldyno.text.numbers import factor, number, span
 from rldyno.text.tables import Table
 

@@ -16,7 +16,7 @@ from rldyno.records.csv_files import read_csvs
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.status import DONE
 from rldyno.results.load import Results
-from rldyno.stats.bootstrap import Floats
+from rldyno.stats.moments import Floats
 from rldyno_rig import schema
 
 # Episodes averaged for a learning curve where the study has no stop rule of its own.

@@ -11,7 +11,7 @@ from rldyno.errors import Problem
 from rldyno.probe.probe import FIRST_SLOW_NS
 from rldyno.results.columns import INTEGRALS
 from rldyno.results.load import Results
-from rldyno.stats.bootstrap import Floats
+from rldyno.stats.moments import Floats
 
 NAMES = tuple(column.name for column in INTEGRALS)
 Figures = Mapping[str, float | None]

@@ -17,8 +17,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from rldyno.stats.bootstrap import LEVEL, Floats
 from rldyno.stats.distributions import t_quantile
+from rldyno.stats.estimates import LEVEL
+from rldyno.stats.moments import Floats
 
 # Two normal priors of the typical gap, equally weighted; their variances, in variances of a single gap. The
 # first serves gaps that ten to thirty runs show, the second those that five show.

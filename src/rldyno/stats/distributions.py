@@ -9,9 +9,15 @@ import math
 from functools import lru_cache
 from statistics import NormalDist
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 NORMAL = NormalDist()
+# The error that every verdict may have.
+ALPHA = 0.05
+
+Counts = NDArray[np.int_] | int
 
 
 def t_tail(t: float, degrees: float) -> float:
@@ -36,7 +42,16 @@ def deviation_interval(deviation: float, n: int, level: float = 0.95) -> tuple[f
 
 def proportion_interval(hits: int, n: int, level: float = 0.95) -> tuple[float, float]:
     """Clopper–Pearson interval of a share: never covers less than `level`."""
-    tail = (1 - level) / 2
-    low = float(special.betaincinv(hits, n - hits + 1, tail)) if hits else 0.0
-    high = float(special.betaincinv(hits + 1, n - hits, 1 - tail)) if hits < n else 1.0
+    low, high = proportion_bounds(hits, n, level)
+    return float(low), float(high)
+
+
+def proportion_bounds(
+    hits: Counts, n: Counts, level: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The same for many shares at once."""
+    hits, n, tail = np.asarray(hits), np.asarray(n), (1 - level) / 2
+    # The beta distribution of no misses, or of no hits, does not exist: the end is then 1, or 0.
+    low = np.where(hits > 0, special.betaincinv(np.maximum(hits, 1), n - hits + 1, tail), 0.0)
+    high = np.where(hits < n, special.betaincinv(hits + 1, np.maximum(n - hits, 1), 1 - tail), 1.0)
     return low, high

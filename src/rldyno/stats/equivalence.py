@@ -2,132 +2,111 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
-from scipy import special
 
-from rldyno.stats.bootstrap import Floats
-from rldyno.stats.distributions import t_quantile
-from rldyno.stats.significance import Difference, log_rank
+from rldyno.stats.distributions import ALPHA, Counts, proportion_bounds
+from rldyno.stats.moments import Difference, Floats
+from rldyno.stats.power import MOST_RUNS, POWER, runs_to_show_equal
+from rldyno.stats.significance import fisher
 
-ALPHA = 0.05
 EQUAL, DIFFERENT, UNDECIDED = "equal", "different", "undecided"
+# How often a plan for shares is tried out.
+PLANS = 400
 
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Two one-sided tests (Schuirmann 1987) of a difference against ±margin.
+    """A difference and its bounds at 1 − 2α = 90 %.
 
-    `low` and `high` bound it at 1 − 2α = 90 %: they lie within the margin when both tests reject. Without an
-    estimate (too few runs saw the event) they are infinite.
+    They lie within ± margin exactly when two one-sided tests, at α each, reject that it lies outside
+    (Schuirmann 1987).
     """
 
     difference: float
     low: float
     high: float
     margin: float
-    p_equal: float
-    """Small: the difference lies within the margin."""
     p_different: float
-    """Small: it lies outside."""
-    spread: float
-    """Standard deviation of one run's (or one pair's) difference."""
+    """Small: the difference lies outside the margin; of shares, it is not 0."""
     n: int
+    more_runs: int | None = None
+    """Further runs that would show it equal with 80 % chance; None where it is, or perhaps never will be."""
 
     def state(self, p_different: float | None = None) -> str:
         """`p_different` may be corrected for a family of tests."""
-        if self.p_equal <= ALPHA:
-            return EQUAL
-        return DIFFERENT if (self.p_different if p_different is None else p_different) <= ALPHA else UNDECIDED
+        if (self.p_different if p_different is None else p_different) <= ALPHA:
+            return DIFFERENT
+        return EQUAL if -self.margin <= self.low and self.high <= self.margin else UNDECIDED
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareEquivalence(Equivalence):
+    """Of two shares of runs: `hits` of `runs`, and those of the base."""
+
+    hits: int
+    runs: int
+    base_hits: int
+    base_runs: int
 
 
 def tost(found: Difference, margin: float, n: int) -> Equivalence:
-    """`n`: pairs, or runs of the smaller group."""
-    reach = t_quantile(1 - ALPHA, found.degrees) * found.error
-    return Equivalence(
-        difference=found.mean,
-        low=found.mean - reach,
-        high=found.mean + reach,
-        margin=margin,
-        p_equal=max(found.p_above(-margin), found.p_below(margin)),
-        # Either side may be the one that is left: hence twice the smaller.
-        p_different=min(1.0, 2 * min(found.p_above(margin), found.p_below(-margin))),
-        spread=found.error * math.sqrt(n),
-        n=n,
+    """Of means. `n`: pairs, or runs of the smaller group."""
+    low, high = found.interval(1 - 2 * ALPHA)
+    # Either side may be the one that is left: hence twice the smaller.
+    p_different = min(1.0, 2 * min(found.p_above(margin), found.p_below(-margin)))
+    within = -margin <= low and high <= margin
+    more = None if within else runs_to_show_equal(found, margin, n)
+    return Equivalence(found.mean, low, high, margin, p_different, n, more)
+
+
+@lru_cache(maxsize=1024)
+def share_equivalence(hits: int, n: int, base_hits: int, base_n: int, margin: float) -> ShareEquivalence:
+    """Of two shares of runs, that of the base subtracted.
+
+    Bounds from the exact (Clopper–Pearson) interval of each share, combined as in `estimates.combined`;
+    whether they differ, by Fisher's exact test.
+    """
+    low, high = (float(end) for end in share_bounds(hits, n, base_hits, base_n))
+    difference = hits / n - base_hits / base_n
+    open_still = abs(difference) <= margin and not (-margin <= low and high <= margin)
+    more = runs_to_show_equal_shares(hits, n, base_hits, base_n, margin) if open_still else None
+    return ShareEquivalence(
+        difference,
+        low,
+        high,
+        margin,
+        p_different=fisher(hits, n, base_hits, base_n),
+        n=min(n, base_n),
+        more_runs=more,
+        hits=hits,
+        runs=n,
+        base_hits=base_hits,
+        base_runs=base_n,
     )
 
 
-def censored_equivalence(a: Floats, b: Floats, margin: float) -> Equivalence:
-    """On the logarithm of times to an event, of `stack`ed (time, reached) runs of which some never saw it.
-
-    Where both groups saw two events, log-normal times with censoring; else no ratio can be estimated, and
-    only a log-rank test, with one group's times moved by the margin, can show that they differ.
-    """
-    n = min(len(a), len(b))
-    if min((a[:, 1] > 0).sum(), (b[:, 1] > 0).sum()) >= 2:
-        mean_a, error_a, degrees_a = censored_log_mean(a)
-        mean_b, error_b, degrees_b = censored_log_mean(b)
-        squared = error_a**2 + error_b**2
-        degrees = (
-            squared**2 / (error_a**4 / degrees_a + error_b**4 / degrees_b)
-            if squared
-            else degrees_a + degrees_b
-        )
-        return tost(Difference(mean_a - mean_b, math.sqrt(squared), degrees), margin, n)
-    later = log_rank(scaled(a, math.exp(-margin)), b, side=1)
-    earlier = log_rank(scaled(b, math.exp(-margin)), a, side=1)
-    return Equivalence(
-        math.nan, -math.inf, math.inf, margin, 1.0, min(1.0, 2 * min(later, earlier)), math.nan, n
+def share_bounds(hits: Counts, n: Counts, base_hits: Counts, base_n: Counts) -> tuple[Floats, Floats]:
+    """Of the difference of two shares, at 90 %."""
+    share, base = np.asarray(hits) / n, np.asarray(base_hits) / base_n
+    low, high = proportion_bounds(hits, n, 1 - 2 * ALPHA)
+    base_low, base_high = proportion_bounds(base_hits, base_n, 1 - 2 * ALPHA)
+    return (
+        share - base - np.hypot(share - low, base_high - base),
+        share - base + np.hypot(high - share, base - base_low),
     )
 
 
-def scaled(runs: Floats, factor: float) -> Floats:
-    return np.asarray(runs * np.array([factor, 1.0]))
-
-
-def censored_log_mean(runs: Floats) -> tuple[float, float, float]:
-    """Mean of log time where some runs are censored, its standard error, degrees of freedom (events − 1).
-
-    Maximum likelihood of a normal distribution by expectation–maximisation: a censored run counts with the
-    mean and variance of the part of the distribution beyond its end. The error comes from the observed
-    information, with events − 1 in place of events. Without censoring: the plain mean and s/√n.
-    """
-    logs, events = np.log(runs[:, 0]), runs[:, 1] > 0
-    ends, hits = logs[~events], int(events.sum())
-    mean, deviation = float(logs.mean()), float(logs.std())
-    for _ in range(500):
-        z = (ends - mean) / max(deviation, 1e-12)
-        mills = inverse_mills(z)
-        filled = np.concatenate([logs[events], mean + deviation * mills])
-        beyond = deviation**2 * (1 - mills * (mills - z))
-        new_mean = float(filled.mean())
-        new_deviation = math.sqrt((float(((filled - new_mean) ** 2).sum()) + float(beyond.sum())) / len(logs))
-        moved = abs(new_mean - mean) + abs(new_deviation - deviation)
-        mean, deviation = new_mean, new_deviation
-        if moved < 1e-9:
-            break
-    if deviation < 1e-12:
-        return mean, 0.0, hits - 1
-    relative = relative_error((logs[events] - mean) / deviation, (ends - mean) / deviation)
-    return mean, deviation * relative * math.sqrt(hits / (hits - 1)), hits - 1
-
-
-def relative_error(events: Floats, ends: Floats) -> float:
-    """Standard error of the mean in standard deviations: √(I⁻¹)₀₀, I the observed information of (μ, σ).
-
-    Arguments are standardised logs of the runs that saw the event, and of the others' ends. With the inverse
-    Mills ratio λ, a censored run contributes λ(λ−z), λ + zλ(λ−z) and 2zλ + z²λ(λ−z) to I₀₀, I₀₁ and I₁₁.
-    """
-    mills = inverse_mills(ends)
-    kept = mills * (mills - ends)
-    mean_mean = len(events) + kept.sum()
-    mean_sigma = (2 * events).sum() + (mills + ends * kept).sum()
-    sigma_sigma = (3 * events**2 - 1).sum() + (2 * ends * mills + ends**2 * kept).sum()
-    return math.sqrt(sigma_sigma / (mean_mean * sigma_sigma - mean_sigma**2))
-
-
-def inverse_mills(z: Floats) -> Floats:
-    """φ(z) / (1 − Φ(z)), with the scaled complementary error function so that no tail underflows."""
-    return np.asarray(math.sqrt(2 / math.pi) / special.erfcx(z / math.sqrt(2)))
+def runs_to_show_equal_shares(hits: int, n: int, base_hits: int, base_n: int, margin: float) -> int | None:
+    """Tried out: one share of both that the runs so far allow (Jeffreys' prior), and more runs with it."""
+    rng = np.random.default_rng(0)
+    all_hits, all_misses = hits + base_hits, n + base_n - hits - base_hits
+    shares = rng.beta(all_hits + 0.5, all_misses + 0.5, PLANS)
+    for more in np.unique(np.geomspace(1, MOST_RUNS, 60).round().astype(int)):
+        extra, base_extra = rng.binomial(more, shares), rng.binomial(more, shares)
+        low, high = share_bounds(hits + extra, n + more, base_hits + base_extra, base_n + more)
+        if ((-margin <= low) & (high <= margin)).mean() >= POWER:
+            return int(more)
+    return None

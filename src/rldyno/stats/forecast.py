@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special
 
 from rldyno.stats.anytime import MOST_SEEDS, Gaps, t_reaches, trimmed_size
-from rldyno.stats.bootstrap import Floats
+from rldyno.stats.moments import Floats
 from rldyno.stats.power import POWER
 
 CONTINUATIONS = 500

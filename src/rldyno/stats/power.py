@@ -1,64 +1,102 @@
-"""How many more seeds would decide a comparison, if they behave like the runs so far."""
+"""How many more seeds would decide a comparison, judged by the runs so far and by how little they tell.
+
+A plan that takes the difference seen so far for the true one promises too much: it may be smaller, and the
+runs already there enter the final test as they are. Here the final mean is predicted: of `runs` runs so far
+with mean difference d and standard error e, and m more, it is d + e √(m / (runs + m)) · T with Student's T.
+The number that is given is the smallest m with which the verdict is reached with a chance of 80 %.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from rldyno.stats.distributions import NORMAL, t_quantile
+import numpy as np
+from scipy import special
 
-ALPHA = 0.05
+from rldyno.stats.distributions import ALPHA, t_quantile
+from rldyno.stats.moments import Difference, Floats
+
 POWER = 0.8
 # A difference that needs more runs than this is too small to matter for a choice.
 MOST_RUNS = 1000
 
+Reach = Callable[[Floats], Floats]
+"""Total runs → how many standard errors of that many runs the test asks for."""
 
-def runs_to_detect(difference: float, spread_a: float, spread_b: float) -> int | None:
-    """Runs per group with which a two-sided test at 5 % sees the difference with 80 % power; None if > 1,000.
 
-    n = (t_{1−α/2} + t_{power})² · (s²ₐ + s²_b) / difference², t with the degrees of freedom of that n.
+def runs_to_detect(found: Difference, runs: int, alpha: float = ALPHA) -> int | None:
+    """Further runs per group until a two-sided test sees the difference; None if > 1,000 in all.
+
+    `alpha` is the p that the verdict asks for: 5 % divided by what the correction multiplies p by.
     """
-    return runs_needed(abs(difference), math.hypot(spread_a, spread_b), ALPHA / 2, POWER, 2)
+    reach = t_reach(found, runs, 1 - alpha / 2)
+    return fewest(runs, lambda more: chance_to_detect(found, runs, more, reach))
+
+
+def chance_to_detect(found: Difference, runs: int, more: Floats, reach: Reach) -> Floats:
+    """That a test finds a difference, either way, after so many more runs per group."""
+    bound = final_error(found, runs, more) * reach(runs + more)
+    return predicted_above(found, runs, more, bound) + 1 - predicted_above(found, runs, more, -bound)
+
+
+def runs_to_show_equal(found: Difference, margin: float, runs: int, alpha: float = ALPHA) -> int | None:
+    """Further runs (or pairs) until both one-sided tests reject; None where they perhaps never will."""
+    reach = t_reach(found, runs, 1 - alpha)
+    return fewest(runs, lambda more: chance_to_show_equal(found, margin, runs, more, reach))
+
+
+def chance_to_show_equal(found: Difference, margin: float, runs: int, more: Floats, reach: Reach) -> Floats:
+    """That the interval of a difference lies within ± margin after so many more runs."""
+    room = np.maximum(margin - final_error(found, runs, more) * reach(runs + more), 0)
+    return predicted_above(found, runs, more, -room) - predicted_above(found, runs, more, room)
+
+
+def runs_to_clear(reach: float, distance: float, n: int) -> int | None:
+    """Runs beyond n until a 95 % interval no longer reaches across a bound, at this distance from its point.
+
+    `reach` is how far it extends to that side. None if > 1,000.
+    """
+    if not 0 < distance < math.inf or not math.isfinite(reach) or n < 2:
+        return None
+    found = Difference(distance, reach / t_quantile(1 - ALPHA / 2, n - 1), n - 1)
+    asked = t_reach(found, n, 1 - ALPHA / 2)
+
+    def chance(more: Floats) -> Floats:
+        return predicted_above(found, n, more, final_error(found, n, more) * asked(n + more))
+
+    return fewest(n, chance)
 
 
 def detectable_difference(spread: float, runs: int) -> float:
-    """The inverse: the difference that `runs` per group, each with this spread, show with 80 % power."""
+    """What `runs` per group, each with this (known) spread, show at 5 % with 80 % power."""
     degrees = 2 * (runs - 1)
     reach = t_quantile(1 - ALPHA / 2, degrees) + t_quantile(POWER, degrees)
     return reach * spread * math.sqrt(2 / runs)
 
 
-def runs_to_show_equal(difference: float, margin: float, spread: float) -> int | None:
-    """Runs (or pairs) with which both one-sided tests reject; `spread` is that of one run's difference.
-
-    None where the difference itself is not within the margin.
-    """
-    room = margin - abs(difference)
-    # At a difference of 0 either test may fail, so each gets half of what may go wrong.
-    power = 1 - (1 - POWER) / (2 if abs(difference) < room / 10 else 1)
-    return runs_needed(room, spread, ALPHA, power, 1)
+# --- prediction ---------------------------------------------------------------------------------------------
 
 
-def runs_to_clear(reach: float, distance: float, n: int) -> int | None:
-    """Runs beyond n until an interval no longer reaches across a bound, at this distance from its point.
-
-    `reach` is how far it extends to that side; it shrinks with the root of the runs. None if > 1,000.
-    """
-    if not 0 < distance < math.inf or not math.isfinite(reach):
-        return None
-    needed = math.ceil(n * (reach / distance) ** 2)
-    return max(1, needed - n) if needed <= MOST_RUNS else None
+def fewest(runs: int, chance: Callable[[Floats], Floats]) -> int | None:
+    more = np.arange(1.0, max(2, MOST_RUNS - runs + 1))
+    with np.errstate(invalid="ignore"):
+        enough = np.flatnonzero(chance(more) >= POWER)
+    return int(more[enough[0]]) if len(enough) else None
 
 
-def runs_needed(distance: float, spread: float, alpha: float, power: float, groups: int) -> int | None:
-    if distance <= 0 or math.isnan(spread):
-        return None
-    for n in range(2, MOST_RUNS + 1):
-        degrees = groups * (n - 1)
-        reach = t_quantile(1 - alpha, degrees) + t_quantile(power, degrees)
-        if reach * spread / math.sqrt(n) <= distance:
-            return n
-        if n > 60:
-            reach = NORMAL.inv_cdf(1 - alpha) + NORMAL.inv_cdf(power)
-            needed = math.ceil((reach * spread / distance) ** 2)
-            return needed if needed <= MOST_RUNS else None
-    return None
+def t_reach(found: Difference, runs: int, probability: float) -> Reach:
+    """Student's t, its degrees of freedom growing with the runs."""
+    per_run = found.degrees / (runs - 1)
+    return lambda total: np.asarray(special.stdtrit(per_run * (total - 1), probability))
+
+
+def final_error(found: Difference, runs: int, more: Floats) -> Floats:
+    return np.asarray(found.error * np.sqrt(runs / (runs + more)))
+
+
+def predicted_above(found: Difference, runs: int, more: Floats, bound: Floats) -> Floats:
+    """The chance that the mean difference of all runs will lie above the bound."""
+    with np.errstate(divide="ignore"):
+        t = (bound - found.mean) / (found.error * np.sqrt(more / (runs + more)))
+    return np.asarray(special.stdtr(found.degrees, -t))

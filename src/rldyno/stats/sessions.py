@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from rldyno.stats.bootstrap import LEVEL, Floats
-from rldyno.stats.distributions import NORMAL, t_quantile
-from rldyno.stats.equivalence import ALPHA
+from rldyno.stats.distributions import ALPHA, NORMAL
+from rldyno.stats.estimates import LEVEL
+from rldyno.stats.moments import Difference, Floats, Moments, difference, paired_difference
 from rldyno.stats.power import POWER
-from rldyno.stats.significance import Difference, Moments, difference, paired_difference
 
 # Standard deviation, as a share, by which one contestant's runs of a whole session are shifted together on an
 # idle machine. An assumption, not a measurement: seeds cannot show it, and more seeds do not reduce it.
@@ -43,9 +42,7 @@ class SessionRatio:
     @property
     def bounds(self) -> tuple[float, float]:
         """95 %, of the logarithm."""
-        found = self.difference
-        reach = t_quantile((1 + LEVEL) / 2, found.degrees) * found.error
-        return found.mean - reach, found.mean + reach
+        return self.difference.interval(LEVEL)
 
     def p_within(self, margin: float) -> float:
         """Small: it lies within ± the margin (two one-sided tests)."""

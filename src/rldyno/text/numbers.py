@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from rldyno.stats.bootstrap import Estimate
+from rldyno.stats.estimates import Estimate
 
 
 def decimals(value: float, digits: int = 3) -> int:

@@ -6,15 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from rldyno.answers.comparison import SEED
 from rldyno.answers.groups import THRESHOLD, Group, Row
 from rldyno.report.material import Material
 from rldyno.report.section import Section
 from rldyno.report.series import Curve, Points, Run, band
-from rldyno.stats.bootstrap import Estimate, Floats, Resampler, estimate_of
-from rldyno.stats.censored import survival_median
+from rldyno.stats.estimates import Estimate, estimate_of
+from rldyno.stats.moments import Floats
 from rldyno.text.numbers import count, number, span
 from rldyno.text.tables import Table
 
@@ -62,39 +59,45 @@ def tables(material: Material) -> list[Table]:
 
 
 def threshold_tables(groups: Sequence[Group]) -> list[Table]:
-    """Of the comparisons that have a threshold; medians with 95 % intervals, runs that missed it censored."""
-    resampler = Resampler(np.random.default_rng(SEED))
+    """Of the comparisons that have a threshold; what the runs typically took, with intervals."""
     rows = tuple(
-        threshold_row(group, row, resampler)
+        threshold_row(group, row)
         for group in groups
         if group.stop_return is not None
         for row in group.rows
         if row.done
     )
     return (
-        [Table("to-threshold", "To the threshold: medians with 95 % intervals", COLUMNS, rows)]
+        [
+            Table(
+                "to-threshold",
+                "To the threshold: typical run, with its 95 % interval (range: of the runs)",
+                COLUMNS,
+                rows,
+            )
+        ]
         if rows
         else []
     )
 
 
-def threshold_row(group: Group, row: Row, resampler: Resampler) -> tuple[str, ...]:
+def threshold_row(group: Group, row: Row) -> tuple[str, ...]:
     done = group.runs[row.contestant]
     figure = row.figures.get(THRESHOLD.name)
     return (
         row.contestant,
         group.label,
         f"{row.reached} of {row.done}",
-        count_words(median(done.steps_to_threshold(), resampler)),
-        count_words(median(done.episodes_to_threshold(), resampler)),
-        time_words(median(done.training_to_threshold(), resampler)),
+        count_words(typical(done.steps_to_threshold())),
+        count_words(typical(done.episodes_to_threshold())),
+        time_words(typical(done.training_to_threshold())),
         time_words(None if figure is None else figure.estimate),
     )
 
 
-def median(runs: Floats, resampler: Resampler) -> Estimate | None:
+def typical(runs: Floats) -> Estimate | None:
     """Of rows (amount, reached)."""
-    return estimate_of(resampler.sample(runs, survival_median)) if len(runs) else None
+    return estimate_of(runs) if len(runs) else None
 
 
 def count_words(estimate: Estimate | None) -> str:

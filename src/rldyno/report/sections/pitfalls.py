@@ -23,7 +23,7 @@ from rldyno.records.status import DONE
 from rldyno.report.material import Material
 from rldyno.report.section import Section
 from rldyno.results.load import Results
-from rldyno.stats.bootstrap import ENOUGH_RUNS
+from rldyno.stats.estimates import ENOUGH_RUNS
 from rldyno.text.tables import Table
 
 FOUND, CLEAR, UNKNOWN = "found", "clear", "unknown"

@@ -17,7 +17,7 @@ from rldyno.report.material import Material
 from rldyno.report.section import Chart, Section, significant
 from rldyno.report.sections.phases import part_rows
 from rldyno.report.theme import AltairChart, Theme, colour, dash, finished, visible
-from rldyno.stats.bootstrap import Estimate
+from rldyno.stats.estimates import Estimate
 from rldyno.text.numbers import count
 from rldyno.text.tables import Table
 from rldyno_rig import schema
@@ -51,7 +51,7 @@ def length_chart(group: Group) -> Chart:
 
 
 def length_rows(group: Group) -> list[dict[str, Any]]:
-    found = run_costs({row.contestant: group.runs[row.contestant] for row in group.rows}, rng=None)
+    found = run_costs({row.contestant: group.runs[row.contestant] for row in group.rows})
     return [
         {
             "contestant": course.contestant,

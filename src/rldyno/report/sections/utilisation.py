@@ -21,7 +21,7 @@ from rldyno.report.series import Run, RunValues
 from rldyno.results.columns import COLUMNS, column
 from rldyno.results.condition_columns import DEVICE, NOISE
 from rldyno.results.load import Results
-from rldyno.stats.bootstrap import Floats
+from rldyno.stats.moments import Floats
 from rldyno.text.numbers import number
 from rldyno.text.tables import Table
 
