@@ -219,9 +219,7 @@ def test_an_unchanged_study_is_run_again_from_its_record(tmp_path: Path) -> None
 
 
 def test_every_rule_has_its_kind_in_words() -> None:
-    from rldyno.answers.wording import KINDS
-
-    assert {rule.__name__ for rule in trust.RULES} <= set(KINDS)
+    assert {rule.__name__ for rule in trust.RULES} <= set(trust.KINDS)
 
 
 def test_a_task_without_tuned_values_is_a_doubt(tmp_path: Path) -> None:
@@ -265,6 +263,8 @@ def test_a_study_in_which_nobody_learned_says_so(tmp_path: Path) -> None:
     assert "Nobody learned: " in CliRunner().invoke(app, ["advise", str(root)]).output
     noisy = disturb(root, 12)
     assert "Nobody learned: " in sentence(group_in(noisy))
+    alone = write_returns(written(tmp_path / "s", NUMPY, stop_return=None), lambda _: 9.4)
+    assert "Nobody learned: " in sentence(group_in(alone))
 
 
 def test_a_slow_rise_is_learning(tmp_path: Path) -> None:

@@ -45,6 +45,21 @@ ALONE, UNMEASURED, UNREACHED, SEEDS, NOISE, CERTIFICATE, UNLEARNED, PARITY, CHAN
     "untuned",
 )
 
+KINDS = {
+    ALONE: "nobody else could be ranked",
+    UNMEASURED: "not measured",
+    UNREACHED: "threshold not reached",
+    SEEDS: "too few seeds",
+    NOISE: "a disturbed machine",
+    CERTIFICATE: "somebody better is not proven",
+    UNLEARNED: "nobody learned",
+    PARITY: "equal learning not shown",
+    CHANCE: "may be chance",
+    PENDING: "trials not ended",
+    UNTUNED: "not tuned",
+}
+"""Objections in a few words."""
+
 # At this noise score a trial lost a quarter of its CPU time; more than half such trials bar a comparison.
 TOO_NOISY = 0.25
 

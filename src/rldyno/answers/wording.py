@@ -11,23 +11,7 @@ import numpy as np
 from rldyno.answers.advice import LOW, Pick
 from rldyno.answers.break_even import RunLengths
 from rldyno.answers.groups import THRESHOLD, Group, Row
-from rldyno.answers.trust import (
-    ALONE,
-    CERTIFICATE,
-    CHANCE,
-    NOISE,
-    PARITY,
-    PENDING,
-    SEEDS,
-    UNLEARNED,
-    UNMEASURED,
-    UNREACHED,
-    UNSURE,
-    UNTUNED,
-    Objection,
-    compared,
-    names,
-)
+from rldyno.answers.trust import CHANCE, KINDS, UNLEARNED, UNSURE, UNTUNED, Objection, compared, names
 from rldyno.columns import Column
 from rldyno.text.numbers import count, factor, interval, number
 
@@ -55,22 +39,6 @@ def headline(groups: Sequence[Group]) -> str:
     if outdone:
         parts.append(f"in {outdone} somebody who cannot be ranked has the better value")
     return f"{'; '.join(parts)}."
-
-
-KINDS = {
-    ALONE: "nobody else could be ranked",
-    UNMEASURED: "not measured",
-    UNREACHED: "threshold not reached",
-    SEEDS: "too few seeds",
-    NOISE: "a disturbed machine",
-    CERTIFICATE: "somebody better is not proven",
-    UNLEARNED: "nobody learned",
-    PARITY: "equal learning not shown",
-    CHANCE: "may be chance",
-    PENDING: "trials not ended",
-    UNTUNED: "not tuned",
-}
-"""Objections in a few words."""
 
 
 def wins_words(won: Sequence[Group], contests: int) -> str:
@@ -110,44 +78,46 @@ def sentence(group: Group) -> str:
 def verdict(group: Group) -> str:
     task = f"{group.environment} with {group.algorithm}" + (f" ({group.setting})" if group.setting else "")
     trust, metric = group.trust, group.primary
+    rows = compared(group, metric)
+    if trust.barred:
+        said = [no_winner(group, rows, task), *map(words_of, (trust.about(UNLEARNED), trust.about(UNTUNED)))]
+        return " ".join(filter(None, said))
+    missed = rows[0].figures[THRESHOLD.name].note if THRESHOLD.name in rows[0].figures else None
+    reached = f"The threshold was {missed} of its runs." if missed else ""
+    return " ".join(filter(None, [lead(group, rows, task), reached, trust.words]))
+
+
+def no_winner(group: Group, rows: Sequence[Row], task: str) -> str:
+    values = ", ".join(value_words(row, group.primary) for row in rows)
     if not group.ranked:
         return f"No contestant can be ranked on {task}."
     if len(group.ranked) == 1:
-        return (
-            f"Only {value_words(group.ranked[0], metric)} can be ranked on {task}: nobody to compare it with."
-        )
-    rows = compared(group, metric)
-    if trust.barred:
-        values = ", ".join(value_words(row, metric) for row in rows)
-        learned = trust.about(UNLEARNED)
-        said = [
-            f"No winner on {task}.",
-            trust.words,
-            learned.words if learned else "",
-            f"{metric.heading}: {values}." if values else "",
-        ]
-        return " ".join(filter(None, said))
-    if trust.about(CHANCE) is not None:
+        return f"Only {values} can be ranked on {task}: nobody to compare it with."
+    measured = f" {group.primary.heading}: {values}." if values else ""
+    return f"No winner on {task}. {group.trust.words}{measured}"
+
+
+def lead(group: Group, rows: Sequence[Row], task: str) -> str:
+    """Who is first and by how much; nobody, where the difference may be chance."""
+    metric = group.primary
+    if group.trust.about(CHANCE) is not None:
         equal = rows[1].figures[metric.name].equal_within is not None
         none = "No single winner" if equal else "No clear winner"
-        first = f"{none} on {task}: {value_words(rows[0], metric)}, {value_words(rows[1], metric)}."
-    else:
-        did = f"learned {task}" if metric.unit == "s" else f"ran {task}"
-        among = " of those that can be ranked" if group.outdoing(metric) else ""
-        lead = f"{amount(rows[0], metric)}{steps_words(group)}; {distance(rows, metric)}"
-        first = f"`{rows[0].contestant}` {did} fastest{among}: {lead}."
-    missed = rows[0].figures[THRESHOLD.name].note if THRESHOLD.name in rows[0].figures else None
-    doubts = [first, f"The threshold was {missed} of its runs." if missed else "", trust.words]
-    return " ".join(filter(None, doubts))
+        return f"{none} on {task}: {value_words(rows[0], metric)}, {value_words(rows[1], metric)}."
+    did = f"learned {task}" if metric.unit == "s" else f"ran {task}"
+    among = " of those that can be ranked" if group.outdoing(metric) else ""
+    size = f"{amount(rows[0], metric)}{steps_words(group)}; {distance(rows, metric)}"
+    return f"`{rows[0].contestant}` {did} fastest{among}: {size}."
+
+
+def words_of(objection: Objection | None) -> str:
+    return "" if objection is None else objection.words
 
 
 def steps_words(group: Group) -> str:
     """For how many steps a time is expected."""
-    return (
-        ""
-        if group.shared_steps is None
-        else f" for {count(group.shared_steps)} steps, the median of all runs"
-    )
+    steps = group.shared_steps
+    return "" if steps is None else f" for {count(steps)} steps, the median of all runs"
 
 
 def value_words(row: Row, metric: Column) -> str:

@@ -10,8 +10,7 @@ from typing import Any
 import polars as pl
 
 from rldyno.answers.groups import Group
-from rldyno.answers.trust import ALONE, BARRED, CLEAR, TOO_NOISY, UNSURE, Objection
-from rldyno.answers.wording import KINDS
+from rldyno.answers.trust import ALONE, BARRED, CLEAR, KINDS, TOO_NOISY, UNSURE, Objection
 from rldyno.records.status import DONE
 from rldyno.report.heading import seeds_words
 from rldyno.report.material import Material
