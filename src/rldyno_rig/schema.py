@@ -6,6 +6,8 @@ An empty CSV field, like a JSON null, is a figure that could not be measured; it
 """
 
 SCHEMA_VERSION = 1
+# Records that the lab writes hold the hash of their own content, and say so by this version.
+SEALED_SCHEMA = 2
 
 # Written by the lab before the trial starts; complete: a worker needs nothing else.
 TRIAL_FILE = "trial.json"

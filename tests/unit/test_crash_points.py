@@ -19,7 +19,8 @@ from rldyno.records.attempts import ATTEMPTS, put_aside
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.files import write_json
 from rldyno.records.outcome import Noise, Outcome
-from rldyno.records.trial_state import read_outcome, trial_state
+from rldyno.records.trial_records import read_outcome
+from rldyno.records.trial_state import trial_state
 from rldyno.session import manifest, session
 from rldyno.session.preparation import find_interpreters
 from rldyno.session.reruns import NoiseLimit

@@ -23,7 +23,7 @@ from rldyno.launch.launcher import EndedTrial, PreparedTrial, RunningTrial
 from rldyno.records.attempts import TRIAL_LOCK
 from rldyno.records.csv_files import GrowingCsv, read_csv
 from rldyno.records.locks import locked
-from rldyno.records.trial_state import read_trial
+from rldyno.records.trial_records import read_trial
 from rldyno.results import tensorboard
 from rldyno.results.event_file import FOLDER
 from rldyno.session import live_events

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from rldyno.records.interim import GroupFinding
 from rldyno.records.machine_facts import GpuFacts, MachineFacts
 from rldyno.records.machine_limits import DeviceLimits, StudyLimits
 from rldyno.records.manifest import AdaptiveSeeds, Amendment, InterimCheck, Manifest, Task, ToolchainFacts
@@ -44,7 +45,14 @@ MANIFEST = Manifest(
     left_out=("numpy:eager on cuda: it runs on cpu only",),
     untuned=(Task("ppo", "Acrobot-v1"),),
     amended=(Amendment("later", ("seeds: 3 → 5",), "seeds = 3", 2),),
-    adaptive=AdaptiveSeeds(2, 5, "winner", 0.02, (InterimCheck("now", 1, ({"label": "g"},)),), "max"),
+    adaptive=AdaptiveSeeds(
+        2,
+        5,
+        "winner",
+        0.02,
+        (InterimCheck("now", 1, (GroupFinding("g", ("a", "b"), (), {"c": "failed"}),)),),
+        "max",
+    ),
     trials=("a", "b"),
 )
 

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from rldyno.errors import Problem
 from rldyno.records import attempts, csv_files, directory, files, locks, status, trial_state
 from rldyno_rig import schema
+from rldyno_rig.contestant import Contestant
+from rldyno_rig.trial_file import Budget, TrialFile
 
 COLUMNS = ("time_ns", "step", "return_mean")
 HEADER = "time_ns,step,return_mean\n"
@@ -158,7 +160,10 @@ def test_states_follow_the_files(tmp_path: Path) -> None:
     def name() -> str:
         return trial_state.trial_state(tmp_path).name
 
-    (tmp_path / schema.TRIAL_FILE).write_text("{}")
+    trial = TrialFile(
+        tmp_path.name, Contestant("numpy", "eager"), "dqn", "CartPole-v1", 0, {}, Budget(steps=1)
+    )
+    files.write_json(tmp_path / schema.TRIAL_FILE, trial.to_json())
     assert name() == status.PENDING
     (tmp_path / schema.LOG_FILE).write_text("hello")
     assert name() == status.INTERRUPTED

@@ -138,7 +138,8 @@ def test_damaged_outcome_is_named_and_the_trial_counts_as_not_ended(tmp_path: Pa
     trial = sorted((root / "trials").iterdir())[0]
     (trial / "outcome.json").write_text('{"status": "do')
     results = load_results(root)
-    assert results.unreadable == (f"trials/{trial.name}/outcome.json",)
+    (flaw,) = results.flaws
+    assert flaw.startswith(f"trials/{trial.name}/outcome.json is damaged")
     assert results.pending == (trial.name,)
 
 

@@ -18,7 +18,8 @@ from rldyno.records.directory import ResultsDirectory
 from rldyno.records.files import write_json
 from rldyno.records.manifest import Task
 from rldyno.records.outcome import Noise, Outcome
-from rldyno.records.trial_state import read_trial, trial_state
+from rldyno.records.trial_records import read_trial
+from rldyno.records.trial_state import trial_state
 from rldyno.session.session import Options, Session
 from rldyno_rig.result_file import WorkerResult
 

@@ -17,7 +17,7 @@ from rldyno.records.directory import ResultsDirectory
 from rldyno.records.machine_facts import MachineFacts
 from rldyno.records.manifest import Manifest
 from rldyno.records.outcome import Noise, Outcome
-from rldyno.records.trial_state import read_outcome, read_trial
+from rldyno.records.trial_records import read_outcome, read_trial
 from rldyno.session.eta import Eta
 from rldyno.session.following import Follower, KnownConditions
 from rldyno.session.preparation import prepare

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rldyno.answers.runs import Runs
 from rldyno.records.csv_files import complete_lines, read_csvs
 from rldyno.records.directory import ResultsDirectory
+from rldyno.records.files import read_bytes
 from rldyno.records.status import DONE
 from rldyno.results.load import Results
 from rldyno.stats.censored import equally_long, survival_median
@@ -306,7 +307,7 @@ def read_actions(results: Results, trial: str) -> NDArray[np.int64]:
     """The first actions of a trial; none where the file is missing or damaged."""
     path: Path = ResultsDirectory(results.directory).trial(trial) / schema.ACTIONS_FILE
     try:
-        lines = complete_lines(path.read_bytes()).split()
+        lines = complete_lines(read_bytes(path)).split()
         return np.array([int(line) for line in lines], dtype=np.int64)
     except (OSError, ValueError):
         return np.zeros(0, dtype=np.int64)

@@ -68,7 +68,7 @@ def remarks(results: Results, groups: tuple[Group, ...]) -> list[str]:
     lines += [f"Left out: {reason}." for reason in results.manifest.left_out]
     if results.pending:
         lines.append(f"{len(results.pending)} of {len(results.trials)} trials have not ended.")
-    lines += [f"Could not read {name}." for name in results.unreadable]
+    lines += [f"Left out: {flaw}." for flaw in results.flaws]
     return lines
 
 

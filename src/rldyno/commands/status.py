@@ -69,7 +69,7 @@ def _follow(first: Look, results: ResultsDirectory, console: Console) -> None:
 
 
 def _progress(look: Look, results: ResultsDirectory) -> dict[str, TrialProgress]:
-    from rldyno.records.trial_state import read_trial
+    from rldyno.records.trial_records import read_trial
     from rldyno.session.progress import read_progress
 
     homes = {trial: results.trial(trial) for trial in look.running}

@@ -5,11 +5,14 @@ Nothing is started here. `prove.py` makes certificates, `store.py` keeps them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rldyno.errors import Problem
+from rldyno.records.seal import read_record
+from rldyno.records.typed import typed
 from rldyno_rig.contestant import Contestant
 from rldyno_rig.facts_file import WorkerFacts
 from rldyno_rig.proof.rung import Rung
@@ -217,7 +220,19 @@ def best_validity(certificates: Iterable[Certificate], ran: Code | None) -> Vali
     return min(found, key=lambda one: order.index(one.state), default=Validity(ABSENT, "never proven"))
 
 
-def read_certificates(home: Path, read: Callable[[Path], Json | None]) -> tuple[Certificate, ...]:
-    """Those in a results directory. `read` returns None for a file that it cannot read."""
-    found = (read(path) for path in sorted(home.glob("*.json")))
-    return tuple(Certificate.from_json(raw) for raw in found if raw is not None)
+def read_certificate(path: Path) -> Certificate:
+    """A Problem when the file is missing, damaged or altered."""
+    values = read_record(path)
+    values.pop("schema", None)
+    return typed(path, values, Certificate.from_json)
+
+
+def read_certificates(home: Path, flaws: list[str]) -> tuple[Certificate, ...]:
+    """Those in a results directory; what is wrong with the others is added to `flaws`."""
+    found = []
+    for path in sorted(home.glob("*.json")):
+        try:
+            found.append(read_certificate(path))
+        except Problem as problem:
+            flaws.append(problem.message)
+    return tuple(found)

@@ -11,7 +11,7 @@ from rldyno.errors import Problem
 from rldyno.proofs import store
 from rldyno.proofs.certificate import Certificate, Subject
 from rldyno.proofs.jobs import ClimbingProcess, Part, run_jobs
-from rldyno.records import files as records
+from rldyno.records.seal import write_record
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig.algorithms import LEARNERS
 from rldyno_rig.contestant import Contestant
@@ -136,4 +136,4 @@ def ensure(
         for certificate in prove(wanted, interpreters, display.proven, on_progress=display.progress):
             subject = certificate.subject
             name = store.path_of(subject, interpreters[subject.framework]).name
-            records.write_json(home / name, certificate.to_json())
+            write_record(home / name, certificate.to_json())

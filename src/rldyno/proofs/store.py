@@ -12,8 +12,8 @@ from pathlib import Path
 
 from rldyno.config import cache_dir
 from rldyno.processes.rig import RIG
-from rldyno.proofs.certificate import ABSENT, FAILED, VALID, Certificate, Subject
-from rldyno.records import files as records
+from rldyno.proofs.certificate import ABSENT, FAILED, VALID, Certificate, Subject, read_certificate
+from rldyno.records.seal import write_record
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig import identity
@@ -22,7 +22,7 @@ from rldyno_rig import identity
 def find(subject: Subject, interpreter: Interpreter) -> Certificate | None:
     """The certificate that holds for this subject now. A proof that broke off is none."""
     path = path_of(subject, interpreter)
-    found = Certificate.from_json(records.read_json(path)) if path.exists() else None
+    found = read_certificate(path) if path.exists() else None
     return None if found is None or found.error else found
 
 
@@ -39,7 +39,7 @@ def keep(certificate: Certificate, interpreter: Interpreter) -> None:
     if not certificate.error:
         path = path_of(certificate.subject, interpreter)
         path.parent.mkdir(parents=True, exist_ok=True)
-        records.write_json(path, certificate.to_json())
+        write_record(path, certificate.to_json())
 
 
 def code_hashes(framework: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from rldyno.errors import Problem
 from rldyno.records.attempts import ATTEMPTS
 from rldyno.records.files import read_json, write_json
 from rldyno.records.outcome import Outcome
-from rldyno.records.trial_state import read_outcome
+from rldyno.records.trial_records import read_outcome
 from rldyno_rig.schema import OUTCOME_FILE
 
 CALIBRATIONS_FILE = "calibrations.json"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rldyno.errors import Problem
+from rldyno.records.files import open_record, read_bytes
 from rldyno_rig import schema
 
 if TYPE_CHECKING:
@@ -93,9 +94,9 @@ class GrowingCsv:
 
         types = {name: pl.Float64 if kind is float else pl.Int64 for name, kind in self._kinds.items()}
         try:
-            with self._path.open("rb", buffering=0) as stream:
+            with open_record(self._path) as stream:
                 stream.seek(self._read_bytes)
-                data = complete_lines(stream.readall())
+                data = complete_lines(stream.read())
         except FileNotFoundError:
             data = b""
         self._read_bytes += len(data)
@@ -116,10 +117,11 @@ class GrowingCsv:
 def _body(path: Path, columns: Mapping[str, Kind]) -> bytes:
     """The complete lines below the header, each with as many fields as there are columns."""
     try:
-        with path.open("rb", buffering=0) as stream:
-            data = complete_lines(stream.readall())
+        data = complete_lines(read_bytes(path))
     except FileNotFoundError:
         return b""
+    except OSError as error:
+        raise Problem(f"{path} cannot be read: {error}", code=1) from error
     if not data:
         return b""
     found = _header(path, data, columns)
@@ -190,7 +192,7 @@ def last_rows(path: Path, columns: Columns, count: int) -> list[dict[str, float]
     kinds = column_kinds(columns)
     window = 400 * (count + 1)
     try:
-        with path.open("rb") as stream:
+        with open_record(path) as stream:
             size = stream.seek(0, os.SEEK_END)
             stream.seek(max(0, size - window))
             lines = complete_lines(stream.read()).splitlines()[1:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import shutil
 import time
@@ -11,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rldyno.errors import Problem
-from rldyno.records.files import is_temporary, read_json, write_json
+from rldyno.records.files import is_temporary
 from rldyno.records.locks import LockedError, locked
 from rldyno.records.manifest import Manifest
+from rldyno.records.seal import read_record, write_record
+from rldyno.records.typed import damaged, typed
 from rldyno_rig import schema
 
 STUDY_FILE = "study.toml"
@@ -53,6 +56,9 @@ class ResultsDirectory:
         return self.root / TRIALS
 
     def trial(self, trial_id: str) -> Path:
+        """A Problem when the id is more than one component of a path: it could lead elsewhere."""
+        if trial_id in ("", ".", "..") or "/" in trial_id or "\0" in trial_id or os.sep in trial_id:
+            raise Problem(f"{self.root}: {trial_id[:100]!r} is no id of a trial", code=1)
         return self.trials / trial_id
 
     def has_outcomes(self) -> bool:
@@ -66,16 +72,23 @@ class ResultsDirectory:
                 f"{self.root} is not a results directory: it has no {MANIFEST_FILE}",
                 fix="give the directory that `rldyno run` wrote, for example results/quickstart",
             )
-        values = read_json(self.manifest)
-        if values.get("schema") != schema.SCHEMA_VERSION:
-            raise Problem(
-                f"{self.manifest} has schema {values.get('schema')}, not {schema.SCHEMA_VERSION}",
-                fix="use the rldyno version that wrote it, or run the study again into a new directory",
-            )
-        return Manifest.from_json(values)
+        self.check_links()
+        manifest = typed(self.manifest, read_record(self.manifest), Manifest.from_json)
+        repeated = len(manifest.trials) - len(set(manifest.trials))
+        if repeated:
+            raise damaged(self.manifest, f"{repeated} of its trials are named twice")
+        for trial_id in manifest.trials:
+            self.trial(trial_id)
+        return manifest
+
+    def check_links(self) -> None:
+        """Somebody else's directory may lead elsewhere: no directory below it may be a link."""
+        for path in (self.trials, self.certificates, *self.trials.glob("*")):
+            if path.is_symlink():
+                raise Problem(f"{path} is a link: a results directory holds plain files only", code=1)
 
     def write_manifest(self, manifest: Manifest) -> None:
-        write_json(self.manifest, manifest.to_json())
+        write_record(self.manifest, manifest.to_json())
 
 
 def run_command(root: Path, *, seeds: int | str | None = None, out: Path | None = None) -> str:

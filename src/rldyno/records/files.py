@@ -8,14 +8,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rldyno.errors import Problem
 
 Json = dict[str, Any]
 _TEMPORARY = ".tmp"
+MOST_BYTES = 2**30
+"""A record is smaller than this; anything larger is not one of ours."""
 
 
 def now_iso() -> str:
@@ -55,14 +58,37 @@ def _sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
+def open_record(path: Path) -> IO[bytes]:
+    """Open a file of a results directory, which may come from somebody else: no link, no pipe, no device.
+
+    Raises OSError, FileNotFoundError among them.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and status.st_size <= MOST_BYTES:
+        return open(descriptor, "rb", buffering=0)  # noqa: PTH123 (half the time of Path.open)
+    os.close(descriptor)
+    raise OSError("it is no plain file, or too large")
+
+
+def read_bytes(path: Path) -> bytes:
+    """As `open_record`."""
+    with open_record(path) as stream:
+        return stream.read()
+
+
+def _refuse(constant: str) -> None:
+    """JSON has no NaN and no infinity; Python's reader would take them."""
+    raise ValueError(f"{constant} is no JSON")
+
+
 def read_json(path: Path) -> Json:
     """The object in the file; a Problem that names the file if it is missing or damaged."""
     try:
-        with open(path, "rb", buffering=0) as stream:  # noqa: PTH123 (half the time of Path.open)
-            value = json.loads(stream.read())
+        value = json.loads(read_bytes(path), parse_constant=_refuse)
     except FileNotFoundError:
         raise Problem(f"{path} does not exist", code=1) from None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise Problem(
             f"{path} is damaged: {error}", fix="delete the file and run its study again", code=1
         ) from error

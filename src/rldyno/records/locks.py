@@ -32,7 +32,7 @@ def locked(path: Path, patience_s: float = 0.5) -> Iterator[None]:
     flock and not the filelock package: that one empties the file it fails to lock, and with it the name of
     the holder. The wait is longer than another process needs to check whether the lock is held.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     try:
         deadline = time.monotonic() + patience_s
         while not _try_lock(descriptor):
@@ -49,7 +49,7 @@ def locked(path: Path, patience_s: float = 0.5) -> Iterator[None]:
 def lock_holder(path: Path) -> Json | None:
     """What the process that holds the lock wrote about itself; None when it is free."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     try:

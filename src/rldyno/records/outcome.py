@@ -84,6 +84,8 @@ class Outcome:
     """Why a value, or a whole section, is None."""
     warnings: tuple[str, ...] = ()
     result: WorkerResult | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Name → hash of each file that the attempt left; empty in records from before they were kept."""
 
     @property
     def done(self) -> bool:
@@ -112,6 +114,7 @@ class Outcome:
         known["result"] = WorkerResult.from_json(result) if result and "reason" in result else None
         known["reasons"] = values.get("reasons") or {}
         known["warnings"] = tuple(values.get("warnings") or ())
+        known["files"] = values.get("files") or {}
         return Outcome(**known)
 
     def to_json(self) -> Json:
@@ -123,6 +126,7 @@ class Outcome:
             "reasons": dict(self.reasons),
             "warnings": list(self.warnings),
             "result": self.result.to_json() if self.result else None,
+            "files": dict(self.files),
         }
 
 

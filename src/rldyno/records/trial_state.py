@@ -6,14 +6,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from rldyno.errors import Problem
 from rldyno.records.attempts import TRIAL_LOCK, leftovers
-from rldyno.records.files import read_json
+from rldyno.records.files import open_record
 from rldyno.records.locks import lock_holder
 from rldyno.records.outcome import Outcome
 from rldyno.records.status import DONE, ENDED, FAILED, INTERRUPTED, PENDING, RUNNING
+from rldyno.records.trial_records import read_trial_records
 from rldyno_rig import schema
-from rldyno_rig.trial_file import TrialFile
 
 
 @dataclass(frozen=True)
@@ -46,34 +45,17 @@ def trial_state(trial_dir: Path) -> TrialState:
     if lock_holder(trial_dir / TRIAL_LOCK) is not None:
         return TrialState(RUNNING)
     if (trial_dir / schema.OUTCOME_FILE).exists():
-        try:
-            outcome = read_outcome(trial_dir)
-        except Problem as problem:
-            return TrialState(INTERRUPTED, note=problem.message)
-        return TrialState(outcome.status, outcome)
+        records = read_trial_records(trial_dir)
+        if records.outcome is not None:
+            return TrialState(records.outcome.status, records.outcome)
+        return TrialState(INTERRUPTED, note="; ".join(records.flaws))
     return TrialState(INTERRUPTED if leftovers(trial_dir) else PENDING)
-
-
-def read_trial(trial_dir: Path) -> TrialFile:
-    """trial.json; a Problem when it is missing or damaged."""
-    path = trial_dir / schema.TRIAL_FILE
-    try:
-        return TrialFile.from_json(read_json(path))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise Problem(
-            f"{path} is damaged: {error!r}", fix="delete the file and run its study again", code=1
-        ) from error
-
-
-def read_outcome(directory: Path) -> Outcome:
-    """outcome.json of a trial or of one of its attempts; a Problem when it is missing or damaged."""
-    return Outcome.from_json(read_json(directory / schema.OUTCOME_FILE))
 
 
 def log_tail(path: Path, lines: int = 20) -> str:
     """The last lines of a log, safe to print whatever the worker wrote there."""
     try:
-        with path.open("rb") as stream:
+        with open_record(path) as stream:
             size = stream.seek(0, os.SEEK_END)
             stream.seek(max(0, size - 16_384))
             text = stream.read().decode("utf-8", errors="replace")

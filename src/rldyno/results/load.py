@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,10 +22,10 @@ from rldyno.proofs.certificate import Certificate, Code, Subject, best_validity,
 from rldyno.records.calibrations import BestCalibrations, best_calibrations
 from rldyno.records.csv_files import read_csv
 from rldyno.records.directory import ResultsDirectory
-from rldyno.records.files import Json, read_json
 from rldyno.records.manifest import Manifest
 from rldyno.records.outcome import Outcome
 from rldyno.records.status import PENDING
+from rldyno.records.trial_records import read_trial_records
 from rldyno.results.columns import COLUMNS
 from rldyno.results.order import in_study_order
 from rldyno.results.rows import Row, RowReader
@@ -80,8 +81,8 @@ class Results:
     certificates: tuple[Certificate, ...]
     pending: tuple[str, ...]
     """Planned trials that have not ended, in the order of the plan."""
-    unreadable: tuple[str, ...]
-    """Files that could not be read, relative to the directory."""
+    flaws: tuple[str, ...]
+    """What is wrong with records, one sentence each. Trials and certificates with a flaw do not count."""
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -114,26 +115,21 @@ def load_results(directory: Path) -> Results:
     """Read everything but the series. A half-done directory is read as far as it goes."""
     paths = ResultsDirectory(directory)
     manifest = paths.read_manifest()
-    files = _Files(directory)
-    certificates = read_certificates(paths.certificates, files.read)
+    flaws: list[str] = []
+    certificates = read_certificates(paths.certificates, flaws)
     table = _TableBuilder(certificates, MachineLimits(manifest.limits), best_calibrations(directory))
     recorded = recorded_study(paths, manifest)
     planned = manifest.trials
-    found = {trial: files.read_trial(paths.trial(trial) / schema.TRIAL_FILE) for trial in planned}
-    requested = {trial: file for trial, file in found.items() if file is not None}
+    records = {trial: read_trial_records(paths.trial(trial)) for trial in planned}
+    flaws += [flaw for found in records.values() for flaw in found.flaws]
+    requested = {trial: found.file for trial, found in records.items() if found.file is not None}
     for trial in in_study_order(requested, study_values(recorded.text)):
-        home = paths.trial(trial)
-        facts, outcome = files.read(home / schema.FACTS_FILE), files.read(home / schema.OUTCOME_FILE)
-        table.add(
-            trial,
-            requested[trial],
-            None if facts is None else WorkerFacts.from_json(facts),
-            None if outcome is None else Outcome.from_json(outcome),
-        )
+        table.add(trial, requested[trial], records[trial].facts, records[trial].outcome)
     ended = {row["trial"] for row in table.rows if row["status"] != PENDING}
     if not ended:
         raise Problem(
             f"no trial in {directory} has ended yet: there is nothing to answer from",
+            detail="\n".join(flaws[:5]) or None,
             fix="run the study to its end, or at least its first trials: rldyno run STUDY",
             code=1,
         )
@@ -151,36 +147,8 @@ def load_results(directory: Path) -> Results:
         reasons=table.reasons,
         certificates=ordered_certificates(certificates, table.rows),
         pending=tuple(trial for trial in planned if trial not in ended),
-        unreadable=tuple(files.unreadable),
+        flaws=tuple(flaw.replace(f"{directory}{os.sep}", "") for flaw in flaws),
     )
-
-
-class _Files:
-    """Reads files of a results directory, and notes those that are damaged."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self.unreadable: list[str] = []
-
-    def read(self, path: Path) -> Json | None:
-        """The file's object; None when it is missing or damaged."""
-        try:
-            return read_json(path)
-        except Problem:
-            if path.exists():
-                self._note(path)
-            return None
-
-    def read_trial(self, path: Path) -> TrialFile | None:
-        found = self.read(path)
-        try:
-            return None if found is None else TrialFile.from_json(found)
-        except (KeyError, TypeError, ValueError):
-            self._note(path)
-            return None
-
-    def _note(self, path: Path) -> None:
-        self.unreadable.append(str(path.relative_to(self._directory)))
 
 
 class _TableBuilder:

@@ -10,11 +10,10 @@ from rldyno.proofs.certificate import VALID, Subject
 from rldyno.proofs.prove import subjects
 from rldyno.proofs.store import code_hashes
 from rldyno.records.directory import ResultsDirectory
-from rldyno.records.files import read_json
 from rldyno.records.status import DONE
+from rldyno.records.trial_records import read_facts
 from rldyno.records.trial_state import trial_state
 from rldyno_rig.contestant import Contestant
-from rldyno_rig.facts_file import WorkerFacts
 from rldyno_rig.hyper import network_kind
 from rldyno_rig.schema import FACTS_FILE
 
@@ -42,7 +41,7 @@ def changed_code(directory: ResultsDirectory, plan: Plan) -> dict[str, list[str]
         home = directory.trial(trial.id)
         if not trial_state(home).done or not (home / FACTS_FILE).exists():
             continue
-        facts = WorkerFacts.from_json(read_json(home / FACTS_FILE))
+        facts = read_facts(home)
         for name in PARTS:
             if found := getattr(facts, name):
                 ran.setdefault(trial.cell.contestant, {}).setdefault(name, set()).add(found)

@@ -19,7 +19,7 @@ from pathlib import Path
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
 from rldyno.records.outcome import Outcome
-from rldyno.records.trial_state import read_outcome, read_trial
+from rldyno.records.trial_records import read_outcome, read_trial
 from rldyno.study.plan import Cell, Plan
 from rldyno_rig import envs
 from rldyno_rig.schema import OUTCOME_FILE

@@ -13,7 +13,8 @@ from rldyno.errors import Problem
 from rldyno.launch.launcher import PreparedTrial
 from rldyno.records.attempts import put_aside
 from rldyno.records.directory import ResultsDirectory
-from rldyno.records.files import now_iso, write_json
+from rldyno.records.files import now_iso
+from rldyno.records.seal import write_record
 from rldyno.records.trial_state import TrialState, trial_state
 from rldyno.study.plan import Plan, Trial
 from rldyno.toolchains.catalogue import toolchain
@@ -107,7 +108,7 @@ def with_conditions(trial: PreparedTrial, conditions: Conditions) -> PreparedTri
 
 
 def write_trial(home: Path, file: TrialFile) -> None:
-    write_json(home / TRIAL_FILE, file.to_json())
+    write_record(home / TRIAL_FILE, file.to_json())
 
 
 def _write_absent(home: Path, trial: Trial, problem: Problem, state: TrialState) -> None:
@@ -115,4 +116,4 @@ def _write_absent(home: Path, trial: Trial, problem: Problem, state: TrialState)
     attempt = known.attempt if known and known.absent else put_aside(home)
     write_trial(home, trial.to_file())
     outcome = make_outcome(trial.id, attempt, Ending.absent(problem.message), now_iso())
-    write_json(home / OUTCOME_FILE, replace(outcome, log_tail=problem.detail).to_json())
+    write_record(home / OUTCOME_FILE, replace(outcome, log_tail=problem.detail).to_json())

@@ -13,7 +13,8 @@ from rldyno.launch.launcher import PreparedTrial
 from rldyno.machine.noise import rescored
 from rldyno.records.attempts import ATTEMPTS, put_aside, restore
 from rldyno.records.calibrations import best_calibrations
-from rldyno.records.trial_state import read_outcome, read_trial, trial_state
+from rldyno.records.trial_records import read_outcome, read_trial
+from rldyno.records.trial_state import trial_state
 from rldyno_rig.schema import OUTCOME_FILE
 
 if TYPE_CHECKING:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import itertools
-import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rldyno.records.trial_id import trial_id
 from rldyno.study import hyper as study_hyper
 from rldyno.study.file import BudgetTable, Study
 from rldyno_rig import hyper
@@ -21,11 +19,6 @@ from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.contestant import Contestant
 from rldyno_rig.trial_file import Budget, TrialFile
 
-# What determines the computation, and with it the trial's id.
-_COMPUTATION = (
-    *("contestant", "framework", "mode", "algorithm", "environment", "max_episode_steps", "device"),
-    *("cores", "workers", "dtype", "division", "seed", "hyper", "budget"),
-)
 _ADDED_WHEN_PREPARED = ("backend", "interpreter", "isolated", "variables", "conditions")
 
 
@@ -61,15 +54,7 @@ class Trial:
 
     @cached_property
     def id(self) -> str:
-        """Readable words and a hash of what determines the computation; a safe file name on any system."""
-        content = {key: value for key, value in self._file("").to_json().items() if key in _COMPUTATION}
-        if self.cell.caches == "warm":  # ids of cold trials are those of versions without the key
-            content["caches"] = "warm"
-        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-        cell = self.cell
-        words = (cell.contestant, cell.algorithm, cell.environment, cell.device)
-        slug = ".".join(re.sub(r"[^A-Za-z0-9_-]+", "-", word) for word in words)
-        return f"{slug[:80]}.s{self.seed}.{digest[:8]}"
+        return trial_id(self._file(""))
 
     def to_file(self) -> TrialFile:
         """trial.json without interpreter, variables and conditions, which the session adds."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rldyno.errors import Problem
 from rldyno.records.directory import STUDY_FILE, ResultsDirectory
+from rldyno.records.files import read_bytes
 from rldyno.records.manifest import Manifest
 
 
@@ -47,6 +48,6 @@ def _checked(directory: ResultsDirectory, copy: str, sha256: str) -> RecordedStu
 
 def _read(directory: ResultsDirectory) -> str | None:
     try:
-        return directory.study.read_text(encoding="utf-8", errors="replace")
+        return read_bytes(directory.study).decode(errors="replace")
     except OSError:
         return None

@@ -15,7 +15,7 @@ from rldyno.processes import caches
 from rldyno.processes.children import EndWatch, kill_all
 from rldyno.processes.control import StopFlag
 from rldyno.processes.rig import Runtime
-from rldyno.records.files import Json
+from rldyno.records.files import Json, read_bytes
 from rldyno.records.locks import LockedError, locked
 from rldyno.trial.outcome import Ending
 from rldyno.trial.worker import Silence, StoppedError, Worker
@@ -120,7 +120,7 @@ def _start_once(
 ) -> float:
     directory = place / "start"
     directory.mkdir(exist_ok=True)
-    (directory / schema.TRIAL_FILE).write_bytes((trial_dir / schema.TRIAL_FILE).read_bytes())
+    (directory / schema.TRIAL_FILE).write_bytes(read_bytes(trial_dir / schema.TRIAL_FILE))
     worker = Worker("fill", directory, runtime, trial_dir / schema.LOG_FILE, cpus, time.monotonic_ns())
     silence = Silence(directory / schema.PROGRESS_FILE, trial.hang_timeout_s)
     watch, parent = EndWatch(), os.getppid()

@@ -13,7 +13,7 @@ def run_one(directory: Path, cpus: str | None, probe_cpu: int | None) -> int:
     """Exit code: 0 done, 1 failed, 3 records cannot be written, 130 interrupted."""
     from rldyno.machine.cpus import available_cpus, parse_cpus, place
     from rldyno.processes.control import INTERRUPTED
-    from rldyno.records.trial_state import read_trial
+    from rldyno.records.trial_records import read_trial
     from rldyno.trial.runner import run_trial
     from rldyno.trial.worker import StoppedError
 

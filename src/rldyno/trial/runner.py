@@ -25,10 +25,11 @@ from rldyno.processes.children import EndWatch, kill_all
 from rldyno.processes.control import CANNOT_WRITE, StopFlag, pin, stop_signals
 from rldyno.processes.rig import Runtime
 from rldyno.records.attempts import TRIAL_LOCK, put_aside
-from rldyno.records.files import now_iso, write_json
+from rldyno.records.files import now_iso
 from rldyno.records.locks import LockedError, locked
 from rldyno.records.outcome import Outcome
-from rldyno.records.trial_state import read_outcome, read_trial
+from rldyno.records.seal import file_hashes, write_record
+from rldyno.records.trial_records import read_trial, read_trial_records
 from rldyno.trial import caches
 from rldyno.trial.outcome import Ending, Measured, make_outcome
 from rldyno.trial.worker import NO_SPACE, AbsentError, Silence, StoppedError, Worker
@@ -66,11 +67,8 @@ def run_trial(trial_dir: Path, cpus: tuple[int, ...] | None, probe_cpu: int | No
 
 
 def _done_outcome(trial_dir: Path) -> Outcome | None:
-    try:
-        outcome = read_outcome(trial_dir)
-    except Problem:
-        return None
-    return outcome if outcome.done else None
+    outcome = read_trial_records(trial_dir).outcome
+    return outcome if outcome is not None and outcome.done else None
 
 
 def _attempt(
@@ -92,7 +90,8 @@ def _attempt(
         if place is not None:
             sections = {**outcome.sections, "caches": caches.section(trial, place, filled_s)}
             outcome = replace(outcome, sections=sections)
-    write_json(trial_dir / schema.OUTCOME_FILE, outcome.to_json())
+    outcome = replace(outcome, files=file_hashes(trial_dir))
+    write_record(trial_dir / schema.OUTCOME_FILE, outcome.to_json())
     return outcome
 
 

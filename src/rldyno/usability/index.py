@@ -51,7 +51,7 @@ class Indexes:
     addresses: tuple[str, ...]
     """The one of index-url first; none with --no-index."""
     certificates: str | None = None
-    """Path of a bundle that pip is told to trust."""
+    """Path of a bundle of certificates that pip trusts."""
 
 
 def pip_indexes(python: Path, pip_args: Sequence[str] = ()) -> Indexes:
@@ -68,7 +68,7 @@ def _configured(python: Path) -> dict[str, str]:
     """`pip config list`: one `global.index-url='…'` per line; variables outrank `install`, that `global`."""
     try:
         listed = subprocess.run(
-            [str(python), "-m", "pip", "config", "list"],
+            [str(python), "-I", "-m", "pip", "config", "list"],
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,

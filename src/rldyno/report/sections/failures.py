@@ -27,7 +27,7 @@ def context(material: Material) -> dict[str, Any]:
     return {
         "failures": failures(material.results),
         "absences": material.absences,
-        "unreadable": [*material.results.unreadable, *material.damaged],
+        "unreadable": [*material.results.flaws, *material.damaged],
     }
 
 

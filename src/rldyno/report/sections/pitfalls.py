@@ -161,8 +161,8 @@ def selective_subset(results: Results, groups: Sequence[Group]) -> Pitfall:
         if row["status"] != DONE
     }
     uneven = {group.label for group in groups if len({row.done for row in group.rows if row.done}) > 1}
-    if missing or results.unreadable:
-        unread = {f"{len(results.unreadable)} unreadable files"} if results.unreadable else set()
+    if missing or results.flaws:
+        unread = {f"{len(results.flaws)} flawed records"} if results.flaws else set()
         evidence = f"of {len(results.trials)} planned trials these are missing: {listed(missing | unread)}"
         fix = "`rldyno run STUDY` runs what is missing; `rldyno status DIR` shows why trials failed"
         return Pitfall(name, FOUND, evidence, fix)

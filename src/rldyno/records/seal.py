@@ -1,0 +1,85 @@
+"""Sealed records: each holds the hash of its own content, an outcome those of the files of its trial.
+
+A seal finds damage, mix-ups and edits, down to a single bit. It is no signature: somebody who changes a
+record and seals it anew is not found. Records of schema 1 come from versions without seals.
+Only the standard library is imported here: the trial process seals its outcome.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from rldyno.errors import Problem
+from rldyno.records.files import Json, open_record, read_json, write_json
+from rldyno_rig.schema import SCHEMA_VERSION, SEALED_SCHEMA
+
+SEAL = "sha256"
+
+
+def write_record(path: Path, values: Json) -> None:
+    """Write a record with its seal, atomically."""
+    content = {**values, "schema": SEALED_SCHEMA}
+    write_json(path, {**content, SEAL: seal_of(content)})
+
+
+def read_record(path: Path) -> Json:
+    """A record whose seal holds, or one from before there were seals; else a Problem."""
+    values = read_json(path)
+    version = values.get("schema", SCHEMA_VERSION)
+    if version not in (SCHEMA_VERSION, SEALED_SCHEMA):
+        raise Problem(
+            f"{path} has schema {version!r}; this rldyno reads {SCHEMA_VERSION} and {SEALED_SCHEMA}",
+            fix="use the rldyno version that wrote it, or run the study again into a new directory",
+        )
+    given = values.pop(SEAL, None)
+    if given != (seal_of(values) if given is not None or version == SEALED_SCHEMA else None):
+        raise Problem(
+            f"{path} was altered: its content does not match its hash",
+            fix="run the study again: only this trial is repeated",
+            code=1,
+        )
+    return values
+
+
+def seal_of(values: Json) -> str:
+    content = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def file_hashes(directory: Path) -> dict[str, str]:
+    """Name → hash of every file of an attempt, apart from the outcome."""
+    from rldyno.records.attempts import leftovers
+    from rldyno_rig.schema import OUTCOME_FILE
+
+    return {path.name: hash_of(path) for path in leftovers(directory) if path.name != OUTCOME_FILE}
+
+
+def altered_files(directory: Path, hashes: Mapping[str, str]) -> list[str]:
+    """What is wrong with the files of an attempt, one sentence each."""
+    found = []
+    for name, expected in hashes.items():
+        path = directory / name
+        try:
+            status = path.lstat()
+            if _known_hash(path, status.st_mtime_ns, status.st_size, status.st_ino) != expected:
+                found.append(f"{name} was altered")
+        except FileNotFoundError:
+            found.append(f"{name} is missing")
+        except (OSError, Problem) as error:
+            found.append(f"{name} cannot be read: {error}")
+    return found
+
+
+@lru_cache(maxsize=65_536)
+def _known_hash(path: Path, mtime_ns: int, size: int, inode: int) -> str:
+    """A session checks its trials several times: a file that has not changed since is hashed once."""
+    return hash_of(path)
+
+
+def hash_of(path: Path) -> str:
+    with open_record(path) as stream:
+        return hashlib.sha256(stream.read()).hexdigest()
