@@ -9,6 +9,7 @@ import typer
 
 from rldyno import __version__
 from rldyno.commands.advise import advise
+from rldyno.commands.check import check
 from rldyno.commands.claims import claims
 from rldyno.commands.compare import compare
 from rldyno.commands.doctor import doctor
@@ -66,6 +67,7 @@ app.command(short_help="Write the results as one HTML file, or as figures.")(rep
 app.command(short_help="Say which framework and mode to choose.")(advise)
 app.command(short_help="Check published claims against your results.")(claims)
 app.command(short_help="Show what changed between two results directories.")(compare)
+app.command(short_help="List what is wrong with a results directory.")(check)
 app.command(short_help="Write the results as Parquet or CSV tables.")(export)
 app.command(short_help="Write the results as TensorBoard event files.")(tensorboard)
 app.add_typer(nets, name="nets", short_help="Time networks alone, without an environment.")

@@ -70,7 +70,8 @@ class ResultsDirectory:
         if not self.manifest.is_file():
             raise Problem(
                 f"{self.root} is not a results directory: it has no {MANIFEST_FILE}",
-                fix="give the directory that `rldyno run` wrote, for example results/quickstart",
+                fix="give the directory that `rldyno run` wrote, for example results/quickstart. For one "
+                "whose manifest was lost: rldyno check DIR --repair",
             )
         self.check_links()
         manifest = typed(self.manifest, read_record(self.manifest), Manifest.from_json)

@@ -167,6 +167,8 @@ class Manifest:
     """Where the study came from: the name or path that the user typed."""
     started_at: str = ""
     resumed_at: tuple[str, ...] = ()
+    rebuilt_at: str | None = None
+    """When `rldyno check --repair` made it again from the trials; then much of the beginning is unknown."""
     machine: MachineFacts = field(default_factory=MachineFacts)
     """The machine that began the run."""
     versions: Mapping[str, str | None] = field(default_factory=dict)
