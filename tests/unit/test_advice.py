@@ -61,7 +61,7 @@ def test_few_seeds_lower_the_confidence_and_name_the_command(tmp_path: Path) -> 
     (pick,) = advice(tmp_path / "r", NUMPY, TORCH, seeds=3).picks
     assert pick.confidence == "moderate"
     said = confidence_words(pick)
-    assert f"rldyno run {tmp_path / 'r'} --seeds 5..10" in said
+    assert f"rldyno run {tmp_path / 'r'} --seeds 5..30" in said
 
 
 def test_equals_are_told_to_be_equal(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_no_advice_from_the_unequal(tmp_path: Path) -> None:
 def test_no_advice_from_one_seed(tmp_path: Path) -> None:
     (refusal,) = advice(tmp_path / "r", NUMPY, TORCH, seeds=1).refusals
     assert refusal.why == "With one seed the spread is unknown."
-    assert refusal.instead == f"For more seeds: rldyno run {tmp_path / 'r'} --seeds 5..10"
+    assert refusal.instead == f"For more seeds: rldyno run {tmp_path / 'r'} --seeds 5..30"
 
 
 def test_no_advice_from_a_noisy_machine(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from rldyno.records.directory import run_command
 from rldyno.results.load import Results
 from rldyno.stats.estimates import ENOUGH_RUNS
 
+# Adaptive seeds stop by themselves once everything is decided: the largest number is only a limit.
+MOST_SEEDS = 30
 # What a rule that allows for interim checks needs, over a number of seeds fixed beforehand.
 CHECKS_COST = 1.5
 
@@ -67,11 +69,11 @@ def more_contestants(results: Results, unlike: bool) -> str:
 
 
 def enough_seeds(results: Results) -> str:
-    return adaptive_seeds(results, ENOUGH_RUNS, 2 * ENOUGH_RUNS)
+    return adaptive_seeds(results, ENOUGH_RUNS, MOST_SEEDS)
 
 
 def deciding_seeds(results: Results, have: int, more: int) -> str:
-    most = max(have + math.ceil(CHECKS_COST * more), 2 * ENOUGH_RUNS)
+    most = max(have + math.ceil(CHECKS_COST * more), MOST_SEEDS)
     return adaptive_seeds(results, max(have, ENOUGH_RUNS), most)
 
 
