@@ -41,6 +41,14 @@ def test_numbers_read_well() -> None:
     assert interval(Estimate(6.1, None, None, 1)) is None
     assert factor(3.24) == "3.2×"
     assert factor(136.2) == "136×"
+    assert [factor(near) for near in (1.05, 0.95, 1.004, 1.0, 1.14)] == [
+        "1.05×",
+        "0.95×",
+        "1.00×",
+        "1.0×",
+        "1.1×",
+    ]
+    assert [factor(small) for small in (0.25, 0.0123)] == ["0.25×", "0.012×"]
 
 
 def test_rows_are_ranked_and_ratios_are_to_the_best(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from rldyno.errors import Problem
 from rldyno.report.figures import charts_of, write_figures
 from rldyno.report.sections import all_sections
 from rldyno.report.sections.proof import divergences, proof_summary, rung_tables
-from rldyno.report.sections.scaling import MEASURES
+from rldyno.report.sections.scaling import COMPARED, MEASURES
 from rldyno.report.sections.utilisation import BARS
 from rldyno.text.tables import Table, comma_separated, latex, markdown
 from synthetic import NUMPY, TORCH, Contestant, Shape, write_results
@@ -125,7 +125,17 @@ def test_charts_are_altair_objects_with_their_data(analysis: Analysis) -> None:
     charts = charts_of(analysis)
     assert all(isinstance(chart, alt.TopLevelMixin) for chart in charts.values())
     spec = charts["dqn-on-cartpole-v1--cpu"].to_dict()
-    assert {row["contestant"] for row in spec["datasets"]["rows"]} == {"numpy:eager", "torch:eager"}
+    rows = [row for row in spec["datasets"]["rows"] if "contestant" in row]
+    assert {row["contestant"] for row in rows} == {"numpy:eager", "torch:eager"}
+
+
+@pytest.mark.slow
+def test_a_picture_alone_says_what_it_is_of(directory: Path) -> None:
+    """Algorithm, environment and setting stand below the title of every chart of a comparison."""
+    specs = {name: chart.to_dict() for name, chart in charts_of(Analysis.load(directory)).items()}
+    said = {name: " ".join(spec["title"]["subtitle"]) for name, spec in specs.items()}
+    assert said["dqn-on-cartpole-v1--cpu"] == "DQN on CartPole-v1"
+    assert said["all-trials--noise"] == "All trials"
 
 
 def test_the_command_writes_figures(directory: Path, tmp_path: Path) -> None:
@@ -142,7 +152,7 @@ def test_every_chart_that_the_documentation_names_exists() -> None:
     rows = [line.split("|") for line in table.splitlines() if re.match(r"\| (liu2022|seong2024) ", line)]
     named = {name for row in rows for name in re.findall(r"`([a-z-]+)`", row[4])}
     axes = ("cpu-cores", "gpus-one-per-worker")
-    scaled = {f"{axis}-{name.replace('_', '-')}" for axis in axes for name in MEASURES}
+    scaled = {f"{axis}-{name.replace('_', '-')}" for axis in axes for name in (*COMPARED, *MEASURES)}
     curves = {curve.id for section in all_sections() for curve in section.curves}
     assert named <= scaled | curves | BARS.keys()
     numbers = [number for row in rows for number in figure_numbers(row[1])]
@@ -169,7 +179,7 @@ def test_the_proof_shows_the_worst_error_of_every_rung(tmp_path: Path) -> None:
     shape = Shape(contestants=[NUMPY, wrong], algorithms=["dqn"], seeds=1, sample_hz=2, steps=3000)
     found = Analysis.load(write_results(tmp_path / "r", shape)).results
     double = {table.label: table for table in rung_tables(found)}["DQN, mlp, cpu, float64"]
-    chainer, numpy = double.rows
+    numpy, chainer = double.rows
     assert (chainer.contestant, chainer.state, numpy.state) == ("chainer:eager", "failed", "valid")
     assert chainer.rungs["gradients"].error == 3e-2
     assert not chainer.rungs["gradients"].passed

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from rldyno.report.charts import band_chart
 from rldyno.report.sections import resources
-from rldyno.report.series import band, band_while_running, quartiles, rate_band, running_mean
+from rldyno.report.series import (
+    Band,
+    band,
+    band_while_running,
+    coincident,
+    quartiles,
+    rate_band,
+    running_mean,
+)
 
 
 def test_running_mean_of_the_last_window() -> None:
@@ -90,3 +98,30 @@ def test_quartiles_are_numpy_s() -> None:
     for runs in (1, 2, 3, 7):
         values = rng.normal(size=(runs, 40))
         assert np.allclose(quartiles(values), np.quantile(values, [0.25, 0.5, 0.75], axis=0))
+
+
+def line(contestant: str, *levels: float) -> Band:
+    y = np.array(levels)
+    return Band(contestant, np.linspace(0, 10, len(y)), y, y, y)
+
+
+def test_lines_that_lie_on_one_another_are_found() -> None:
+    rising = line("a", 0, 100, 400)
+    assert coincident([rising, line("b", 0, 200, 400), line("c", 1, 102, 401)]) == [("a", "c")]
+    assert coincident([rising, line("b", 0, 110, 400)]) == []
+    assert coincident([line("a", -500, -100), line("b", -500, -100.5)]) == [("a", "b")]
+    assert coincident([]) == []
+
+
+def test_all_lines_that_lie_on_one_another_can_be_seen_and_are_named() -> None:
+    same = [line(name, 0, 100, 400) for name in ("a", "b", "c")]
+    chart = band_chart(resources.CURVES[1], [*same, line("d", 0, 0, 1)])
+    widths = {row["contestant"]: row["width"] for row in chart.drawn_rows if "contestant" in row}
+    assert list(widths) == ["a", "b", "c", "d"], "drawn in this order"
+    assert widths["a"] > widths["b"] > widths["c"] == widths["d"]
+    notes = [row for row in chart.drawn_rows if "note" in row]
+    assert [(row["note"], row["line"]) for row in notes] == [("same line: a, b,", 1), ("c", 0)]
+    assert not any("width" in row or "note" in row for row in chart.all_rows), "the data hold neither"
+    packed = chart.packed
+    assert {name: columns["width"] for name, columns in packed["bands"].items()} == widths
+    assert packed["notes"] == [row["note"] for row in notes]

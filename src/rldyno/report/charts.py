@@ -1,7 +1,7 @@
 """Kinds of charts that sections share, each an Altair chart of the data set `rows`.
 
 The data are left out: a report draws the same chart for many comparisons. A section that needs a kind of its
-own builds it in its module, from the parts at the end of this one.
+own builds it in its module, from `report/parts.py`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,22 @@ from functools import partial
 from typing import Any
 
 from rldyno.report.libraries import alt
+from rldyno.report.parts import (
+    ASIDE,
+    above,
+    bounded,
+    data,
+    hollow,
+    note,
+    part_colour,
+    plain_axis,
+    reaching,
+    rows_axis,
+    value_column,
+)
 from rldyno.report.section import Chart
 from rldyno.report.series import Band, Curve
-from rldyno.report.theme import AltairChart, Theme, colour, dash, finished, names, shape, visible
+from rldyno.report.theme import AltairChart, Theme, colour, dash, finished, shape, visible
 
 
 def band_chart(curve: Curve, bands: Sequence[Band], threshold: float | None = None) -> Chart:
@@ -22,7 +35,10 @@ def band_chart(curve: Curve, bands: Sequence[Band], threshold: float | None = No
 
 
 def draw_bands(theme: Theme, title: str, x_title: str, y_title: str, zero: bool) -> AltairChart:
-    """Medians as lines, quartiles as bands; the threshold as a dotted line: a row with nothing else."""
+    """Medians as lines, quartiles as bands; the threshold as a dotted line: a row with nothing else.
+
+    Of lines that lie on one another, those below are wider: their colours show on both sides.
+    """
     base = visible(data().transform_filter("isValid(datum.x)")).encode(
         x=alt.X("x:Q", title=x_title, scale=alt.Scale(nice=False, zero=True), axis=plain_axis(tick_count=5)),
         color=colour(theme),
@@ -30,26 +46,44 @@ def draw_bands(theme: Theme, title: str, x_title: str, y_title: str, zero: bool)
     area = base.mark_area(opacity=0.16, interpolate="linear").encode(
         y=alt.Y("low:Q", title=y_title, scale=alt.Scale(zero=zero)), y2="high:Q"
     )
-    line = base.mark_line(strokeWidth=2, interpolate="linear").encode(
+    line = base.mark_line(interpolate="linear").encode(
         y=alt.Y("y:Q", title=y_title),
         strokeDash=dash(theme),
+        strokeWidth=alt.StrokeWidth("width:Q", scale=None, legend=None),
         tooltip=[
             alt.Tooltip("contestant:N"),
             alt.Tooltip("x:Q", title=x_title, format=",.4~g"),
             alt.Tooltip("y:Q", title=f"median {y_title}", format=",.4~g"),
+            alt.Tooltip("low:Q", title="lower quartile", format=",.4~g"),
+            alt.Tooltip("high:Q", title="upper quartile", format=",.4~g"),
         ],
     )
-    rule = (
+    layers = [area, line, note(theme)]
+    return finished(alt.layer(*layers, *([] if zero else [threshold_rule(theme)])), theme, title)
+
+
+def threshold_rule(theme: Theme) -> AltairChart:
+    """One invisible rule within the data where there is no threshold: a scale needs some value."""
+    return (
         data()
-        .transform_filter("isValid(datum.threshold)")
+        .transform_aggregate(threshold="max(threshold)", highest="max(y)")
+        .transform_calculate(level="isValid(datum.threshold) ? datum.threshold : datum.highest")
         .mark_rule(strokeDash=[2, 3], stroke=theme.muted)
-        .encode(y=alt.Y("threshold:Q"))
+        .encode(
+            y=alt.Y("level:Q"),
+            opacity=alt.condition("isValid(datum.threshold)", alt.value(1), alt.value(0)),
+        )
     )
-    return finished(alt.layer(area, line, *([] if zero else [rule])), theme, title)
 
 
 def draw_stacked(
-    theme: Theme, title: str, parts: Sequence[str], column: str, x_title: str, form: str
+    theme: Theme,
+    title: str,
+    parts: Sequence[str],
+    palette: str,
+    column: str,
+    x_title: str,
+    form: str,
 ) -> AltairChart:
     """A bar per contestant, made of parts: rows with `part`, `part_order`, `text` and the column."""
     bars = (
@@ -64,13 +98,7 @@ def draw_stacked(
                 axis=alt.Axis(format=form, tickCount=5, grid=False),
             ),
             y=rows_axis(theme, "contestant:N"),
-            color=alt.Color(
-                "part:N",
-                scale=alt.Scale(domain=list(parts), range=list(theme.parts[: len(parts)])),
-                legend=alt.Legend(
-                    title=None, orient="top", columns=3 if len(parts) == 5 else 4, symbolType="square"
-                ),
-            ),
+            color=part_colour(theme, parts, palette),
             order=alt.Order("part_order:Q"),
             tooltip=[
                 alt.Tooltip("contestant:N"),
@@ -82,49 +110,66 @@ def draw_stacked(
     return finished(bars, theme, title, height=alt.Step(26))
 
 
-def draw_against_axis(theme: Theme, title: str, x_title: str, y_title: str) -> AltairChart:
-    """A value against an axis of the study: median over seeds, quartiles as bars."""
+def draw_against_axis(
+    theme: Theme, title: str, x_title: str, y_title: str, spread: str = "quartiles"
+) -> AltairChart:
+    """A value against an axis of the study, contestants side by side; `spread` names what the bars show."""
     base = visible(data()).encode(
-        x=alt.X("x:O", title=x_title, axis=alt.Axis(labelAngle=0), scale=alt.Scale(padding=0.3)),
+        x=alt.X(
+            "x:O",
+            title=x_title,
+            axis=alt.Axis(labelAngle=0, labelOverlap=True),
+            scale=alt.Scale(paddingInner=0.65, paddingOuter=0.4),
+        ),
+        xOffset=alt.XOffset("contestant:N"),
         color=colour(theme),
     )
     y = alt.Y("y:Q", title=y_title, scale=alt.Scale(zero=True), axis=plain_axis())
     line = base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=dash(theme))
-    spread = base.mark_rule(strokeWidth=2, opacity=0.5).encode(y="low:Q", y2="high:Q")
-    point = base.mark_point(size=60, filled=True, opacity=1).encode(
+    bars = base.mark_rule(strokeWidth=2, opacity=0.5).encode(y="low:Q", y2="high:Q")
+    point = hollow(base.mark_point(size=60, strokeWidth=2), theme).encode(
         y=y,
         shape=shape(theme),
         tooltip=[
             alt.Tooltip("contestant:N"),
             alt.Tooltip("x:O", title=x_title),
-            alt.Tooltip("y:Q", title=f"median, {y_title}", format=",.4~g"),
+            alt.Tooltip("y:Q", title=y_title, format=",.4~g"),
+            alt.Tooltip("low:Q", title=f"{spread}, from", format=",.4~g"),
+            alt.Tooltip("high:Q", title="to", format=",.4~g"),
         ],
     )
-    return finished(alt.layer(line, spread, point), theme, title)
+    return finished(alt.layer(line, bars, point), theme, title)
 
 
-def draw_side_by_side(theme: Theme, title: str, x_title: str, settings: bool) -> AltairChart:
+def draw_side_by_side(theme: Theme, title: str, x_title: str, lines: int) -> AltairChart:
     """One bar per contestant and setting: median over seeds, quartiles as a line, the number beside it.
 
-    With `settings` a row is named in two lines, the contestant and its setting.
+    A row is named in so many lines: the contestant, and the parts of its setting.
     """
-    base = visible(data()).encode(y=rows_axis(theme, "label:N", settings))
-    bar = base.mark_bar(opacity=0.75, cornerRadiusEnd=2, height={"band": 0.62}).encode(
+    base = visible(data()).encode(y=rows_axis(theme, "label:N", lines))
+    bar = base.mark_bar(strokeWidth=1.5, cornerRadiusEnd=2, height={"band": 0.62}).encode(
         x=alt.X("value:Q", title=x_title, axis=plain_axis(), scale=alt.Scale(zero=True)),
         color=colour(theme, legend=False),
+        stroke=alt.Stroke(
+            "contestant:N", scale=alt.Scale(domain=theme.names, range=list(theme.colours)), legend=None
+        ),
+        fillOpacity=alt.condition("datum.ranked", alt.value(0.75), alt.value(0.12)),
         tooltip=[alt.Tooltip("label:N", title="contestant"), alt.Tooltip("text:N", title=x_title)],
     )
+    zero = data().mark_rule(stroke=theme.muted, aria=False).encode(x=alt.XDatum(0))
     spread = base.mark_rule(strokeWidth=1.5, color=theme.ink, opacity=0.6).encode(x="low:Q", x2="high:Q")
-    text = base.mark_text(align="left", dx=6, fontSize=11, color=theme.muted).encode(
-        x="high:Q", text="text:N"
-    )
-    return finished(alt.layer(bar, spread, text), theme, title, height=alt.Step(34 if settings else 24))
+    number = value_column(base, theme)
+    chart = alt.layer(bar, zero, spread, number)
+    return finished(chart, theme, title, height=alt.Step(10 + 13 * lines), right=ASIDE)
 
 
 def draw_intervals(
-    theme: Theme, title: str, x_title: str, axis: Any, scale: Any, filled: str, legend: bool
+    theme: Theme, title: str, x_title: str, axis: Any, scale: Any, at_least: float | None, legend: bool
 ) -> AltairChart:
-    """A point and its 95 % interval per contestant; hollow where the expression `filled` is false."""
+    """A point and the interval of its estimate per contestant; hollow where it is not ranked.
+
+    The axis reaches as far as `at_least`, whoever is hidden.
+    """
     base = visible(data())
     y = rows_axis(theme, "contestant:N")
     interval = bounded(base).encode(
@@ -133,73 +178,13 @@ def draw_intervals(
         y=y,
         color=colour(theme, legend=legend),
     )
-    point = base.mark_point(size=110, strokeWidth=2, filled=False, opacity=1).encode(
+    point = hollow(base.mark_point(size=110, strokeWidth=2), theme).encode(
         x=alt.X("value:Q", title=x_title),
         y=y,
         color=colour(theme, legend=legend),
-        fill=alt.Fill(
-            "contestant:N", scale=alt.Scale(domain=names(theme), range=list(theme.colours)), legend=None
-        ),
-        fillOpacity=alt.condition(filled, alt.value(1), alt.value(0)),
         shape=shape(theme),
         tooltip=[alt.Tooltip("contestant:N"), alt.Tooltip("text:N", title=x_title)],
     )
-    label = base.mark_text(align="left", dx=11, dy=-9, fontSize=11, color=theme.muted).encode(
-        x="value:Q", y=y, text="text:N"
-    )
-    return finished(alt.layer(interval, point, label), theme, title, height=alt.Step(34))
-
-
-# --- parts of charts ----------------------------------------------------------------------------------------
-
-
-def data() -> AltairChart:
-    """A chart of the data set that `Chart.altair`, or the page's script, gives it."""
-    return alt.Chart(alt.NamedData("rows"))
-
-
-def bounded(chart: AltairChart) -> AltairChart:
-    """Rules from `start` to `end`, the bounds of an interval; of no length where there is none."""
-    ends = {
-        end: f"isValid(datum.{column}) ? datum.{column} : datum.value"
-        for end, column in (("start", "low"), ("end", "high"))
-    }
-    return chart.transform_calculate(**ends).mark_rule(strokeWidth=2, opacity=0.55)
-
-
-def rows_axis(theme: Theme, field: str, two_lines: bool = False) -> Any:
-    comma = "indexof(datum.label, ', ')"
-    return alt.Y(
-        field,
-        title=None,
-        sort=alt.EncodingSortField("order", op="min"),
-        axis=alt.Axis(
-            labelColor=theme.ink,
-            labelFontSize=12,
-            # `torch:eager, 2 cores, 1 worker` in two lines.
-            labelExpr=f"{comma} < 0 ? datum.label : "
-            f"[slice(datum.label, 0, {comma}), slice(datum.label, {comma} + 2)]",
-            domain=False,
-            ticks=False,
-            labelPadding=8,
-            labelOffset=-7 if two_lines else 0,
-        ),
-    )
-
-
-def plain_axis(tick_count: int = 4) -> Any:
-    """1.2k above a thousand, 0.05 and not 50m below one."""
-    expression = "format(datum.value, abs(datum.value) < 1000 ? '.3~g' : '~s')"
-    return alt.Axis(tickCount=tick_count, labelExpr=expression)
-
-
-def ratio_axis() -> Any:
-    """1×, 2×, 5×, 10× …"""
-    values = [digit * 10.0**power for power in range(6) for digit in (1, 2, 5)]
-    return alt.Axis(values=values, labelExpr="format(datum.value, '~s') + '×'", labelOverlap=True)
-
-
-def powers_axis() -> Any:
-    """A line for every power of ten, and none between them."""
-    tens = [10.0**power for power in range(-3, 10)]
-    return alt.Axis(values=tens, labelExpr="format(datum.value, datum.value < 1000 ? '.3~g' : '~s')")
+    label = above(base, theme).encode(x="value:Q", y=y, text="text:N")
+    layers = [interval, point, label, *([] if at_least is None else [reaching(at_least)])]
+    return finished(alt.layer(*layers), theme, title, height=alt.Step(34))

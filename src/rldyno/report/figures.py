@@ -45,7 +45,7 @@ def charts_of(analysis: Analysis) -> dict[str, AltairChart]:
     """Every chart of the report as an Altair object that holds its data, by the name of its files."""
     material = Material(analysis, all_sections())
     theme = picture_theme(material.styles)
-    return {name: chart.altair(theme) for name, _, chart in named_charts(material)}
+    return {name: chart.altair(theme, panel.label) for name, panel, chart in named_charts(material)}
 
 
 def tables_of(analysis: Analysis) -> dict[str, Table]:
@@ -120,7 +120,7 @@ def write_charts(material: Material, out: Path, formats: Sequence[str]) -> Itera
         files: dict[str, bytes] = {}
         if makers:
             # Nothing is fetched, whatever a chart's text holds.
-            svg = vl_convert.vegalite_to_svg(chart.altair(theme).to_dict(), allowed_base_urls=[])
+            svg = vl_convert.vegalite_to_svg(chart.altair(theme, panel.label).to_dict(), allowed_base_urls=[])
             files = {suffix: make(svg) for suffix, make in makers.items()}
         if "csv" in formats:
             files["csv"] = rows_csv(chart.all_rows).encode()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rldyno.report.series import Band, Curve, RunValues
+from rldyno.report.series import Band, Curve, RunValues, coincident
 from rldyno.report.theme import AltairChart, Theme
 from rldyno.text.tables import Table
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from rldyno.report.material import Material
 
 ChartRow = Mapping[str, Any]
+LINE_WIDTH = 2.0
+# As many fit into a picture.
+SUBTITLE_LETTERS = 62
 
 
 @dataclass(frozen=True)
@@ -40,15 +44,17 @@ class Chart:
     def empty(self) -> bool:
         return not self.rows and not self.bands
 
-    def altair(self, theme: Theme) -> AltairChart:
+    def altair(self, theme: Theme, subtitle: str = "") -> AltairChart:
         """With its data, and with only those contestants in its legend that it holds."""
-        rows = self.all_rows
+        rows = self.drawn_rows
         chart = self.draw(theme.with_only({row.get("contestant") for row in rows}), self.title)
+        if subtitle:
+            chart.title.subtitle = textwrap.wrap(subtitle, SUBTITLE_LETTERS)
         return chart.properties(datasets={"rows": rows})
 
     @property
     def all_rows(self) -> list[dict[str, Any]]:
-        """The rows that the chart draws; script.js makes the same ones from `packed`."""
+        """The data."""
         rows = [dict(row) for row in self.rows]
         if self.bands and self.threshold is not None:
             rows.append({"threshold": self.threshold})
@@ -61,20 +67,58 @@ class Chart:
         return rows
 
     @property
+    def drawn_rows(self) -> list[dict[str, Any]]:
+        """The data with what drawing them needs; script.js makes the same rows from `packed`."""
+        if not self.bands:
+            return self.all_rows
+        twins = coincident(self.bands)
+        widths = line_widths(self.bands, twins)
+        rows = [
+            row | {"width": widths[row["contestant"]]} if "contestant" in row else row
+            for row in self.all_rows
+        ]
+        # Vega draws the lines in the order of their first rows.
+        rows.sort(key=lambda row: -row.get("width", 0))
+        notes = same_lines(twins)
+        return rows + [{"note": words, "line": len(notes) - index} for index, words in enumerate(notes, 1)]
+
+    @property
     def packed(self) -> dict[str, Any]:
         """The data as the page holds them: bands as columns per contestant take a third of the space."""
         if self.rows:
             return {"rows": self.rows}
+        twins = coincident(self.bands)
+        widths = line_widths(self.bands, twins)
         bands = {
             band.contestant: {
                 "x": digits(band.x),
                 "y": digits(band.y),
                 "low": digits(band.low),
                 "high": digits(band.high),
+                "width": widths[band.contestant],
             }
-            for band in self.bands
+            for band in sorted(self.bands, key=lambda band: -widths[band.contestant])
         }
-        return {"bands": bands, "threshold": self.threshold}
+        return {"bands": bands, "threshold": self.threshold, "notes": same_lines(twins)}
+
+
+def line_widths(bands: Sequence[Band], twins: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Contestant → width of its line; of those that lie on one another the last, on top, is the narrowest."""
+    widths = {band.contestant: LINE_WIDTH for band in bands}
+    for names in twins:
+        widths |= {name: LINE_WIDTH + 2.5 * above for above, name in enumerate(reversed(names))}
+    return widths
+
+
+def same_lines(twins: Sequence[Sequence[str]]) -> list[str]:
+    """What a chart says about lines that lie on one another: lines of text with two names each."""
+    return [
+        ("same line: " if first == 0 else "")
+        + ", ".join(names[first : first + 2])
+        + ("," if first + 2 < len(names) else "")
+        for names in twins
+        for first in range(0, len(names), 2)
+    ]
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,10 @@ from rldyno_rig import schema
 SMOOTHING_EPISODES = 100
 # CPU time is counted in ticks of 10 ms: over a shorter stretch a rate is mostly rounding.
 SHORTEST_RATE_S = 0.5
+# Lines closer than this share of the height of a chart, about their width, hide one another.
+LINE_SHARE = 0.01
+# Over how much of their common way they must do so to be called the same.
+COMMON_SHARE = 0.8
 Columns = Mapping[str, Floats]
 Points = tuple[Floats, Floats]
 """(x, y) of one run."""
@@ -245,6 +249,30 @@ def quartile_band(contestant: str, grid: Floats, values: Floats) -> Band:
     """Of values by run and point; every run has one at every point."""
     low, middle, high = quartiles(values)
     return Band(contestant, grid, middle, low, high)
+
+
+def coincident(bands: Sequence[Band]) -> list[tuple[str, ...]]:
+    """Contestants whose medians lie on one another for most of their common way: nobody could see all."""
+    top = max((float(band.y.max()) for band in bands), default=0.0)
+    height = top - min([0.0, *(float(band.y.min()) for band in bands)])
+    groups: list[list[Band]] = []
+    for band in bands:
+        for group in groups:
+            if same_line(group[0], band, LINE_SHARE * height):
+                group.append(band)
+                break
+        else:
+            groups.append([band])
+    return [tuple(band.contestant for band in group) for group in groups if len(group) > 1]
+
+
+def same_line(one: Band, other: Band, within: float) -> bool:
+    start, end = max(one.x[0], other.x[0]), min(one.x[-1], other.x[-1])
+    if end <= start:
+        return False
+    grid = np.linspace(start, end, 50)
+    apart = np.abs(np.interp(grid, one.x, one.y) - np.interp(grid, other.x, other.y))
+    return bool((apart <= within).mean() >= COMMON_SHARE)
 
 
 def quartiles(values: Floats) -> tuple[Floats, Floats, Floats]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,15 +27,27 @@ OTHER_COLOURS: tuple[Colour, ...] = (
     ("#999933", "#c8c864"),
     ("#661100", "#c07a62"),
 )
-PART_COLOURS: tuple[Colour, ...] = (
-    ("#009e73", "#2fbf96"),
-    ("#56b4e9", "#7cc6ef"),
-    ("#e69f00", "#f0b93c"),
-    ("#cc79a7", "#dc97bd"),
-    ("#0072b2", "#3f95d0"),
-    ("#882255", "#b8557f"),
-    ("#9aa0a6", "#7d848b"),
-)
+# What is part of a contestant's time or memory has colours of its own: a colour never means two things.
+# Phases are earth colours; the stages of a run, which have an order, one hue that darkens.
+PALETTES: dict[str, tuple[Colour, ...]] = {
+    "phases": (
+        ("#d9c7a0", "#d6c59c"),
+        ("#a98a63", "#b3936a"),
+        ("#8b9162", "#9aa06f"),
+        ("#d3a9a3", "#c99f99"),
+        ("#5f4a37", "#866a50"),
+        ("#b9b2a6", "#948d82"),
+        ("#e6e2da", "#55514b"),
+    ),
+    "stages": (
+        ("#ddd5ec", "#dcd2f0"),
+        ("#bcaedb", "#bfaee2"),
+        ("#9883c4", "#9d86cc"),
+        ("#7159a3", "#7f68b3"),
+        ("#493672", "#5d4a8c"),
+    ),
+}
+PART_COLOURS: tuple[Colour, ...] = tuple(colour for palette in PALETTES.values() for colour in palette)
 # A framework's modes, in order of appearance.
 DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (12, 4))
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
@@ -57,13 +70,18 @@ class Theme:
     styles: tuple[Style, ...]
     colours: tuple[str, ...]
     """One per style."""
-    parts: tuple[str, ...]
+    palettes: Mapping[str, tuple[str, ...]]
+    """Colours of parts."""
     background: str
     ink: str
     muted: str
     grid: str
     width: int | str
     legend: bool
+
+    @property
+    def names(self) -> list[str]:
+        return [style.contestant for style in self.styles]
 
     def with_only(self, contestants: Container[object]) -> Theme:
         """With some of the contestants, which keep their colours."""
@@ -120,7 +138,7 @@ def html_theme(styles: tuple[Style, ...]) -> Theme:
     return Theme(
         styles=styles,
         colours=tuple(f"var(--series-{index})" for index in range(len(styles))),
-        parts=tuple(f"var(--part-{index})" for index in range(len(PART_COLOURS))),
+        palettes=split_palettes([f"var(--part-{index})" for index in range(len(PART_COLOURS))]),
         background="transparent",
         ink="var(--ink)",
         muted="var(--muted)",
@@ -135,7 +153,7 @@ def picture_theme(styles: tuple[Style, ...]) -> Theme:
     return Theme(
         styles=styles,
         colours=tuple(style.colour[0] for style in styles),
-        parts=tuple(light for light, _ in PART_COLOURS),
+        palettes=split_palettes([light for light, _ in PART_COLOURS]),
         background="#ffffff",
         ink="#1c2024",
         muted="#5b636b",
@@ -143,6 +161,12 @@ def picture_theme(styles: tuple[Style, ...]) -> Theme:
         width=420,
         legend=True,
     )
+
+
+def split_palettes(colours: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Colours in the order of PART_COLOURS, by palette."""
+    rest = iter(colours)
+    return {name: tuple(itertools.islice(rest, len(palette))) for name, palette in PALETTES.items()}
 
 
 def visible(chart: AltairChart) -> AltairChart:
@@ -153,7 +177,7 @@ def colour(theme: Theme, *, legend: bool = True) -> Any:
     """Without a legend where the rows of the chart carry the names."""
     return alt.Color(
         "contestant:N",
-        scale=alt.Scale(domain=names(theme), range=list(theme.colours)),
+        scale=alt.Scale(domain=theme.names, range=list(theme.colours)),
         legend=legend_of(theme) if legend else None,
     )
 
@@ -161,31 +185,37 @@ def colour(theme: Theme, *, legend: bool = True) -> Any:
 def dash(theme: Theme) -> Any:
     dashes = [list(style.dash) for style in theme.styles]
     return alt.StrokeDash(
-        "contestant:N", scale=alt.Scale(domain=names(theme), range=dashes), legend=legend_of(theme)
+        "contestant:N", scale=alt.Scale(domain=theme.names, range=dashes), legend=legend_of(theme)
     )
 
 
 def shape(theme: Theme) -> Any:
     shapes = [style.shape for style in theme.styles]
-    return alt.Shape("contestant:N", scale=alt.Scale(domain=names(theme), range=shapes), legend=None)
+    return alt.Shape("contestant:N", scale=alt.Scale(domain=theme.names, range=shapes), legend=None)
 
 
 def legend_of(theme: Theme) -> Any:
     return alt.Legend(title=None, orient="top", columns=3, symbolType="stroke") if theme.legend else None
 
 
-def names(theme: Theme) -> list[str]:
-    return [style.contestant for style in theme.styles]
-
-
-def finished(chart: AltairChart, theme: Theme, title: str, height: Any = 210) -> AltairChart:
-    """In one call: Altair copies the whole chart at each."""
+def finished(chart: AltairChart, theme: Theme, title: str, height: Any = 210, right: int = 14) -> AltairChart:
+    """In one call: Altair copies the whole chart at each. `right`: pixels beside the chart."""
     return chart.properties(
         params=[alt.param(name="hidden", value=[]).param],
         width=theme.width,
         height=height,
         description=title,
-        title=alt.TitleParams(title, anchor="start", fontSize=13, fontWeight=600, color=theme.ink, offset=8),
+        title=alt.TitleParams(
+            title,
+            anchor="start",
+            fontSize=13,
+            fontWeight=600,
+            color=theme.ink,
+            subtitleColor=theme.muted,
+            subtitleFontSize=12,
+            offset=8,
+        ),
+        padding={"left": 4, "right": right, "top": 4, "bottom": 4},
         autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
         config=config(theme),
     )
@@ -195,7 +225,6 @@ def config(theme: Theme) -> dict[str, Any]:
     return {
         "background": theme.background,
         "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif",
-        "padding": {"left": 4, "right": 14, "top": 4, "bottom": 4},
         "view": {"stroke": None},
         "axis": {
             "labelColor": theme.muted,

@@ -44,8 +44,9 @@ def span(estimate: Estimate, scale: float = 1.0) -> str | None:
 
 
 def factor(value: float) -> str:
-    """`3.2×`."""
-    return f"{value:,.{decimals(value, 2)}f}×"
+    """`3.2×`; near one a digit more, `1.05×`: five percent are not nothing."""
+    places = min(2, max(decimals(value, 2), decimals(value - 1, 1)))
+    return f"{value:,.{decimals(value, 2) if value < 0.1 else places}f}×"
 
 
 def count(value: float) -> str:

@@ -13,15 +13,17 @@ from rldyno.answers.axes import axis_answers
 from rldyno.answers.groups import Group
 from rldyno.answers.wording import headline
 from rldyno.columns import Column
-from rldyno.report.charts import data, draw_intervals, plain_axis, ratio_axis, rows_axis
+from rldyno.report.charts import draw_intervals
 from rldyno.report.libraries import alt
 from rldyno.report.material import Material
+from rldyno.report.parts import above, data, plain_axis, ratio_axis, reaching, rows_axis
 from rldyno.report.section import Chart, Panel, Section, significant
 from rldyno.report.theme import AltairChart, Theme, colour, finished, shape, visible
 from rldyno.text.numbers import factor, interval, number
 
 INTERVALS = (
-    "Points are estimates over seeds, lines their 95 % intervals. Hollow points are shown but not ranked."
+    "Points are estimates over seeds, lines their 95 % intervals, or the range of the runs where these are "
+    "too few for an interval. Hollow points are shown but not ranked."
 )
 
 # Sentences about axes that are not folded away.
@@ -104,17 +106,21 @@ def overview_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
     """Every ranked contestant of every comparison against its best, and their geometric mean."""
     ratios: dict[str, list[tuple[str, float]]] = {}
     for group in groups:
-        for row in group.ranked:
-            figure = row.figures.get(group.primary.name)
-            if figure is not None and figure.ratio is not None:
-                ratios.setdefault(row.contestant, []).append((group.label, figure.ratio.point))
+        found = {
+            row.contestant: figure.ratio.point
+            for row in group.ranked
+            if (figure := row.figures.get(group.primary.name)) is not None and figure.ratio is not None
+        }
+        # One alone is compared with nobody.
+        for name, ratio in found.items() if len(found) > 1 else ():
+            ratios.setdefault(name, []).append((group.label, ratio))
     means = {
         name: math.exp(np.mean([math.log(ratio) for _, ratio in found])) for name, found in ratios.items()
     }
     rows: list[dict[str, Any]] = []
     for order, name in enumerate(sorted(ratios, key=lambda name: (-len(ratios[name]), means[name]))):
-        found = ratios[name]
-        missing = f", in {len(found)} of {len(groups)}" if len(found) < len(groups) else ""
+        ticks = ratios[name]
+        missing = f", in {len(ticks)} of {len(groups)}" if len(ticks) < len(groups) else ""
         base = {"contestant": name, "order": order}
         mean = {
             "comparison": None,
@@ -124,14 +130,14 @@ def overview_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
         rows.append(base | mean)
         rows += [
             base | {"comparison": label, "value": significant(ratio), "text": factor(ratio)}
-            for label, ratio in found
+            for label, ratio in ticks
         ]
     return rows
 
 
 def draw_answer(theme: Theme, title: str, x_title: str) -> AltairChart:
     axis, scale = plain_axis(tick_count=6), alt.Scale(zero=True)
-    return draw_intervals(theme, title, x_title, axis, scale, "datum.ranked", legend=True)
+    return draw_intervals(theme, title, x_title, axis, scale, at_least=None, legend=True)
 
 
 def draw_overview(theme: Theme, title: str) -> AltairChart:
@@ -162,10 +168,8 @@ def draw_overview(theme: Theme, title: str) -> AltairChart:
     point = mean.mark_point(size=110, filled=True, opacity=1).encode(
         x=x, y=y, color=colour(theme, legend=False), shape=shape(theme)
     )
-    label = mean.mark_text(align="left", dx=6, dy=-13, fontSize=11, color=theme.muted).encode(
-        x=x, y=y, text="text:N"
-    )
-    return finished(alt.layer(each, point, label), theme, title, height=alt.Step(34))
+    label = above(mean, theme).encode(x=x, y=y, text="text:N")
+    return finished(alt.layer(each, point, label, reaching(2)), theme, title, height=alt.Step(34))
 
 
 SECTION = Section(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from rldyno.answers.groups import Group
 from rldyno.answers.limits import Distance
 from rldyno.limits.disturbance import warnings
 from rldyno.records.machine_limits import StudyLimits
-from rldyno.report.charts import draw_intervals, ratio_axis
+from rldyno.report.charts import draw_intervals
 from rldyno.report.libraries import alt
 from rldyno.report.material import Material
+from rldyno.report.parts import ratio_axis
 from rldyno.report.section import Chart, Section, significant
 from rldyno.report.theme import AltairChart, Theme
 from rldyno.results.load import Results
@@ -19,7 +20,10 @@ from rldyno.text.numbers import factor, number, span
 from rldyno.text.tables import Table
 
 BOUND_WORDS = {"arithmetic": "arithmetic", "memory": "memory traffic", "transfer": "copies to the device"}
-CAPTION = "Interquartile means over seeds with 95 % intervals, on a logarithmic axis; 1 is the limit."
+CAPTION = (
+    "Interquartile means over seeds with 95 % intervals, on a logarithmic axis; 1 is the limit. "
+    "Hollow points are shown but not ranked."
+)
 COLUMNS = (
     "Contestant",
     "Comparison",
@@ -53,18 +57,21 @@ def charts(material: Material) -> Any:
                 "Distance from the limit",
                 CAPTION,
                 draw_distance,
-                distance_rows(found.get(place.group.label, ())),
+                distance_rows(
+                    found.get(place.group.label, ()), {row.contestant for row in place.group.ranked}
+                ),
             )
         ],
         only_recorded=True,
     )
 
 
-def distance_rows(found: Sequence[Distance]) -> list[dict[str, Any]]:
+def distance_rows(found: Sequence[Distance], ranked: Container[str]) -> list[dict[str, Any]]:
     return [
         {
             "contestant": one.contestant,
             "order": order,
+            "ranked": one.contestant in ranked,
             "value": significant(one.multiple.point),
             "low": None if one.multiple.low is None else significant(one.multiple.low),
             "high": None if one.multiple.high is None else significant(one.multiple.high),
@@ -78,7 +85,7 @@ def draw_distance(theme: Theme, title: str) -> AltairChart:
     """An update as a multiple of the least time that the machine allows for it, with its 95 % interval."""
     scale = alt.Scale(type="log", domainMin=1)
     return draw_intervals(
-        theme, title, "one update, times its floor", ratio_axis(), scale, "true", legend=False
+        theme, title, "one update, times its floor", ratio_axis(), scale, at_least=2, legend=False
     )
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 
 from rldyno.records.status import DONE
-from rldyno.report.charts import data
 from rldyno.report.libraries import alt
 from rldyno.report.material import Material
+from rldyno.report.parts import data
 from rldyno.report.section import Chart, Panel, Section, significant
 from rldyno.report.theme import AltairChart, Theme, colour, finished, shape, visible
 from rldyno.results.load import Results

@@ -67,7 +67,12 @@ def charts(material: Material) -> Any:
 
 def shares_chart(group: Group) -> Chart:
     draw = partial(
-        draw_stacked, parts=schema.PHASES, column="share", x_title="share of training time", form="%"
+        draw_stacked,
+        parts=schema.PHASES,
+        palette="phases",
+        column="share",
+        x_title="share of training time",
+        form="%",
     )
     rows = part_rows(group, {phase: f"phase_{phase}_s" for phase in schema.PHASES})
     return Chart("phases", "Where training time goes, by phase", SHARES, draw, rows)

@@ -69,7 +69,14 @@ def charts(material: Material) -> Any:
 
 
 def split_chart(place: GroupPlace) -> Chart:
-    draw = partial(draw_stacked, parts=tuple(STAGES), column="mb", x_title="resident memory, MB", form="~s")
+    draw = partial(
+        draw_stacked,
+        parts=tuple(STAGES),
+        palette="stages",
+        column="mb",
+        x_title="resident memory, MB",
+        form="~s",
+    )
     rows = split_rows(place.group)
     return Chart("memory-split", "Memory, by the stage that takes it", CAPTION, draw, rows)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import polars as pl
 from rldyno.answers.groups import axis_words
 from rldyno.report.charts import draw_against_axis
 from rldyno.report.material import GroupPlace, Material
-from rldyno.report.section import Chart, Panel, Section, slug, spread
+from rldyno.report.section import Chart, ChartRow, Panel, Section, significant, slug, spread
 from rldyno.report.series import Run, RunValues
 from rldyno.results.columns import INTEGRALS, column
 from rldyno.results.integrals import integrals, missing
@@ -21,8 +22,14 @@ from rldyno.text.numbers import number
 from rldyno.text.tables import Table
 
 NAMES = tuple(item.name for item in INTEGRALS)
-# liu2022's, then the one that people ask for next.
-MEASURES = {name: pl.col(name) for name in (*NAMES, "steps_per_s")}
+MEASURES = {name: pl.col(name) for name in NAMES}
+# What contestants are compared by, drawn before liu2022's integrals.
+COMPARED = ("threshold_s", "steps_per_s")
+ESTIMATES = (
+    "Estimates over seeds; bars are their 95 % intervals, or the range of the runs where these are too few "
+    "for an interval. Hollow points are shown but not ranked."
+)
+QUARTILES = "Medians over seeds; bars lie between the quartiles."
 AXIS_TITLES = {"cores": "CPU cores", "workers": "workers"}
 
 
@@ -69,23 +76,57 @@ def charts(material: Material) -> list[Panel]:
 
 def family_charts(family: Family, summaries: dict[str, pl.DataFrame]) -> Iterator[Chart]:
     """A measure of every contestant at every value of the axis."""
+    for name in COMPARED:
+        yield from axis_chart(family, name, estimate_rows(family, name), ESTIMATES, "95 % interval")
     for name in MEASURES:
-        shown = column(name)
         rows = [
             {
                 "contestant": row["contestant"],
                 "x": place.group.axes[family.axis],
-                **spread(row, name, "y", shown.scale),
+                **spread(row, name, "y", column(name).scale),
             }
             for place in family.members
             for row in summaries[place.id].iter_rows(named=True)
             if row[f"{name} middle"] is not None
         ]
-        if rows:
-            chart_id = f"{slug(family.axis_title)}-{slug(name)}"
-            draw = partial(draw_against_axis, x_title=family.axis_title, y_title=shown.unit)
-            caption = "Medians over seeds; bars lie between the quartiles."
-            yield Chart(chart_id, shown.heading, caption, draw, rows)
+        yield from axis_chart(family, name, rows, QUARTILES, "quartiles")
+
+
+def axis_chart(
+    family: Family, name: str, rows: Sequence[ChartRow], caption: str, bars: str
+) -> Iterator[Chart]:
+    """One chart, or none without rows."""
+    if rows:
+        shown = column(name)
+        draw = partial(draw_against_axis, x_title=family.axis_title, y_title=shown.unit, spread=bars)
+        chart_id = f"{slug(family.axis_title)}-{slug(name)}"
+        yield Chart(chart_id, f"{shown.heading} against {family.axis_title}", caption, draw, rows)
+
+
+def estimate_rows(family: Family, name: str) -> list[dict[str, Any]]:
+    """Of contestants that have a finite estimate; a bound that is infinite ends the bar at the estimate."""
+    scale = column(name).scale
+    rows = []
+    for place in family.members:
+        for row in place.group.rows:
+            figure = row.figures.get(name)
+            if figure is None or not math.isfinite(figure.estimate.point):
+                continue
+            found = figure.estimate
+            low, high = (
+                found.point if end is None or math.isinf(end) else end for end in (found.low, found.high)
+            )
+            rows.append(
+                {
+                    "contestant": row.contestant,
+                    "x": place.group.axes[family.axis],
+                    "ranked": row.unranked is None and not place.group.trust.barred,
+                    "y": significant(found.point * scale),
+                    "low": significant(low * scale),
+                    "high": significant(high * scale),
+                }
+            )
+    return rows
 
 
 def families(places: Sequence[GroupPlace]) -> list[Family]:

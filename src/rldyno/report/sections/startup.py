@@ -11,9 +11,10 @@ import numpy as np
 from rldyno.answers import wording
 from rldyno.answers.break_even import pairwise, run_costs, run_lengths
 from rldyno.answers.groups import THROUGHPUT, Group
-from rldyno.report.charts import data, draw_stacked, powers_axis
+from rldyno.report.charts import draw_stacked
 from rldyno.report.libraries import alt
 from rldyno.report.material import Material
+from rldyno.report.parts import data, powers_axis
 from rldyno.report.section import Chart, Section, significant
 from rldyno.report.sections.phases import part_rows
 from rldyno.report.theme import AltairChart, Theme, colour, dash, finished, visible
@@ -40,7 +41,9 @@ def charts(material: Material) -> Any:
 def startup_chart(group: Group) -> Chart:
     columns = {PART_WORDS.get(part, part): f"startup_{part}_s" for part in schema.STARTUP}
     x_title = "seconds before the first step"
-    draw = partial(draw_stacked, parts=tuple(columns), column="seconds", x_title=x_title, form="~g")
+    draw = partial(
+        draw_stacked, parts=tuple(columns), palette="stages", column="seconds", x_title=x_title, form="~g"
+    )
     return Chart("startup", "Start-up, by part", CAPTION, draw, part_rows(group, columns))
 
 

@@ -27,7 +27,8 @@ from rldyno.text.tables import Table
 
 CAPTION = (
     "Medians over seeds; lines lie between the quartiles. CPU is that of the worker and its child "
-    "processes, in percent of the cores it was given; RAM is that of the whole machine."
+    "processes, in percent of the cores it was given; RAM is that of the whole machine. Pale bars are "
+    "shown but not ranked."
 )
 
 
@@ -101,19 +102,22 @@ def rise(counter: Floats) -> float | None:
 
 
 def charts(material: Material) -> list[Panel]:
-    settings = any(group.setting for group in material.groups)
+    lines = 1 + max((len(group.setting.split(", ")) for group in material.groups if group.setting), default=0)
     found = []
     for index, (task, places) in enumerate(material.tasks.items()):
-        drawn = tuple(task_charts(places, settings))
+        drawn = tuple(task_charts(places, lines))
         if drawn:
             found.append(Panel(f"task-{index}", task, drawn))
     return found
 
 
-def task_charts(places: Sequence[GroupPlace], settings: bool) -> Iterator[Chart]:
+def task_charts(places: Sequence[GroupPlace], lines: int) -> Iterator[Chart]:
     measures = {name: bars.value for name, bars in all_bars().items()}
     summaries = [
-        (row, place.group.setting)
+        (
+            row | {"ranked": row["contestant"] in {one.contestant for one in place.group.ranked}},
+            place.group.setting,
+        )
         for place in places
         for row in place.summary(measures).iter_rows(named=True)
     ]
@@ -127,13 +131,14 @@ def task_charts(places: Sequence[GroupPlace], settings: bool) -> Iterator[Chart]
                 "contestant": row["contestant"],
                 "label": f"{row['contestant']}, {setting}" if setting else row["contestant"],
                 "order": order,
+                "ranked": row["ranked"],
                 **spread(row, name, "value"),
                 "text": number(row[f"{name} middle"]),
             }
             for order, (row, setting) in enumerate(known)
         ]
         if rows:
-            draw = partial(draw_side_by_side, x_title=bars.unit, settings=settings)
+            draw = partial(draw_side_by_side, x_title=bars.unit, lines=lines)
             yield Chart(name, bars.title, CAPTION, draw, rows)
 
 

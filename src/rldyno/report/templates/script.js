@@ -8,8 +8,10 @@
   function rowsOf(packed) {
     if (packed.rows) return packed.rows;
     const rows = packed.threshold === null ? [] : [{ threshold: packed.threshold }];
+    packed.notes.forEach((note, i) => rows.push({ note, line: packed.notes.length - 1 - i }));
     for (const [contestant, columns] of Object.entries(packed.bands)) {
-      columns.x.forEach((x, i) => rows.push({ contestant, x, y: columns.y[i], low: columns.low[i], high: columns.high[i] }));
+      const { y, low, high, width } = columns;
+      columns.x.forEach((x, i) => rows.push({ contestant, x, y: y[i], low: low[i], high: high[i], width }));
     }
     return rows;
   }
