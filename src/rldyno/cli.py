@@ -76,7 +76,7 @@ app.command(short_help="Measure what each framework asks of its users.")(usabili
 app.command(short_help="Prove that contestants compute the same thing.")(verify)
 app.command(short_help="Build the environments that the frameworks run in.")(setup)
 app.command(short_help="Show what this machine has and what is missing.")(doctor)
-app.command(short_help="Write the files of a new framework, to fill in.")(new_backend)
+app.command("new-backend", short_help="Write the files of a new framework, to fill in.")(new_backend)
 app.command(short_help="Run one trial directory; launchers call this.")(trial)
 
 

@@ -19,7 +19,7 @@ from synthetic import Shape, write_results
 HOME = Path(__file__).parents[2]
 PAGES = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-COMMAND = re.compile(r"(?:^\$ |^|`)rldyno ([a-z]+)\b", re.MULTILINE)
+COMMAND = re.compile(r"(?:^\$ |^|`)rldyno ([a-z][a-z-]*)\b", re.MULTILINE)
 TARGET = re.compile(r"\bmake ([a-z][a-z-]*)\b")
 
 
@@ -50,7 +50,7 @@ def test_commands_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     fenced = re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     blocks = "\n".join(code for language, code in fenced if language in ("", "console", "bash", "sh"))
-    shown = set(COMMAND.findall(blocks)) | set(re.findall(r"`rldyno ([a-z]+)\b", text))
+    shown = set(COMMAND.findall(blocks)) | set(re.findall(r"`rldyno ([a-z][a-z-]*)\b", text))
     assert shown <= known, shown - known
 
 
