@@ -176,6 +176,7 @@ def test_the_open_division_is_refused_until_it_is_built(load, mistakes) -> None:
         ({"title": "3"}, "5: title: must be a text, not 3"),
         ({"max_episode_steps": "[100, 100]"}, "5: max_episode_steps: 100 is given twice"),
         ({"hyper": "3"}, "5: hyper: must be a table of hyper-parameters"),
+        ({"wall_s": "3"}, "5: wall_s: unknown key; it belongs in [budget]"),
         ({"budgets": "3"}, "5: budgets: unknown key, did you mean 'budget'?"),
     ],
 )
@@ -216,6 +217,10 @@ def test_one_mistake_in_the_budget(mistakes, budget, expected) -> None:
     ("hyper", "expected"),
     [
         ("gama = 0.9", "8: hyper.gama: unknown hyper-parameter, did you mean 'gamma'?"),
+        (
+            "ppo.whatever = 0.1",
+            "8: hyper.ppo.whatever: ppo has no such hyper-parameter; `rldyno hyper ALGORITHM` lists them",
+        ),
         ("lr = 0.1", "8: hyper.lr: unknown hyper-parameter, did you mean 'learning_rate'?"),
         ("dqn.bs = 32", "8: hyper.dqn.bs: dqn has no such hyper-parameter, did you mean 'batch_size'?"),
         (

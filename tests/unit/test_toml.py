@@ -138,6 +138,7 @@ def test_only_a_slip_is_taken_for_another_name() -> None:
         *("dqn", "ppo", "a2c", "rainbow", "rainbow")
     ]
     assert nearest("ep", ["epochs"]) is None
+    assert nearest("pytorch", ["pytensor", "torch", "theano"]) == "torch"
     assert nearest("epsilon", ["epsilon_start", "epsilon_end"]) is None
 
 

@@ -50,4 +50,6 @@ def suggest_hyper(name: str, known: Iterable[str]) -> str:
     known = list(known)
     word = name.lower()
     meant = [field for field in known if word in OTHER_NAMES.get(field, "").split()]
-    return did_you_mean(meant) if meant else suggest(name, known)
+    if meant:
+        return did_you_mean(meant)
+    return suggest(name, known) or "; `rldyno hyper ALGORITHM` lists them"

@@ -77,7 +77,8 @@ def _message(details: ErrorDetails, model: type[BaseModel], what: str, more_keys
     if kind == "extra_forbidden":
         *table, name = details["loc"]
         known = [*keys_at(model, table), *(() if table else more_keys)]
-        return "unknown key" + suggest(str(name), known)
+        homes = [] if table else _tables_with(str(name), model)
+        return "unknown key" + (f"; it belongs in [{homes[0]}]" if homes else suggest(str(name), known))
     if kind == "missing":
         return f"missing: {what} must give it"
     if kind == "value_error":
@@ -96,6 +97,15 @@ def keys_at(model: type[BaseModel], table: Iterable[str | int]) -> list[str]:
         if annotations:  # else the index of an array, or a key of the user's own
             models = [found for annotation in annotations for found in _models_in(annotation)]
     return list(dict.fromkeys(name for name, _ in _fields(models)))
+
+
+def _tables_with(name: str, model: type[BaseModel]) -> list[str]:
+    """The tables at the top of the file that have this key."""
+    return [
+        table
+        for table, annotation in _fields([model])
+        if any(name == key for key, _ in _fields(_models_in(annotation)))
+    ]
 
 
 def _fields(models: Iterable[type[BaseModel]]) -> Iterator[tuple[str, Any]]:

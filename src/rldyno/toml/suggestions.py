@@ -23,7 +23,8 @@ def did_you_mean(names: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that differs by a slip of the fingers, or the only one that starts like this.
+    """The known name that differs by a slip of the fingers, the only one that starts like this, or the
+    only one within it (`pytorch`).
 
     One edit is a slip, two from eight letters on, and so on: a short name that shares two letters with
     another (`sac`, `a2c`) is another name.
@@ -37,7 +38,10 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     if closest is not None and edits[closest] <= max(1, len(given) // 4):
         return plain[closest]
     starting = [candidate for candidate in plain if candidate.startswith(given)]
-    return plain[starting[0]] if len(starting) == 1 and len(given) >= SHORTEST_PREFIX else None
+    if len(starting) == 1 and len(given) >= SHORTEST_PREFIX:
+        return plain[starting[0]]
+    within = [candidate for candidate in plain if candidate in given and len(candidate) > SHORTEST_PREFIX]
+    return plain[within[0]] if len(within) == 1 else None
 
 
 def distance(one: str, other: str) -> int:
