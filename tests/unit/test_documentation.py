@@ -10,7 +10,11 @@ from packaging.specifiers import SpecifierSet
 
 from documentation import python_blocks
 from rldyno.cli import app
+from rldyno.commands.plan import spell_seconds
+from rldyno.session.estimate import estimate, load_rates
+from rldyno.studies.shipped import shipped_study
 from rldyno.study.file import StudyFile, load_study
+from rldyno.study.plan import make_plan
 from rldyno.study.seeds import Adaptive
 from rldyno.toolchains.catalogue import catalogue
 from rldyno_rig.algorithms import ALGORITHMS
@@ -99,6 +103,17 @@ def test_the_readme_lists_every_framework_mode_and_algorithm() -> None:
         ALGORITHMS[name].title for name in ("dqn", "rainbow", "a2c", "ppo")
     ]
     assert len(ALGORITHMS) == 4
+
+
+def test_the_readme_gives_the_time_that_the_plan_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine without a history: from the rates that come with rldyno."""
+    monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path))
+    plan = make_plan(load_study(shipped_study("quickstart")))
+    given = re.search(r"at most (\d+) min of trials", (HOME / "README.md").read_text(encoding="utf-8"))
+    assert given
+    assert spell_seconds(estimate(plan, load_rates()).total_s) == f"{given[1]} min"
 
 
 def test_the_study_of_the_readme_loads(tmp_path: Path) -> None:

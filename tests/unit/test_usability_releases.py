@@ -55,7 +55,7 @@ class Index:
                 pass
 
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
         self.host = f"127.0.0.1:{self.server.server_port}"
         self.address = f"http://{self.host}/simple"
 
