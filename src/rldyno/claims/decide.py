@@ -16,6 +16,8 @@ from rldyno.claims.effects import (
     CheckVerdict,
     Effect,
     Part,
+    Side,
+    best_ratio_of,
     concluded,
     estimated,
     ratio_of,
@@ -25,12 +27,11 @@ from rldyno.claims.effects import (
 from rldyno.claims.evidence import Evidence, RunGroup, run_groups, setting_words
 from rldyno.claims.form import HYPER, Check, Claim
 from rldyno.claims.metrics import metric
-from rldyno.claims.missing import few_seeds, lacking, unmeasured
+from rldyno.claims.missing import disturbed, few_seeds, lacking, unmeasured
 from rldyno.records.files import Json
 from rldyno.stats.distributions import proportion_interval
 from rldyno.stats.estimates import LEVEL, Estimate
-from rldyno.stats.moments import Floats
-from rldyno.stats.significance import holm, welch
+from rldyno.stats.significance import all_pairs
 
 # The same results give the same verdicts.
 SEED = 20_260_102
@@ -41,6 +42,13 @@ class ClaimVerdict:
     claim: Claim
     verdict: str
     checks: tuple[CheckVerdict, ...]
+
+    @property
+    def place(self) -> int:
+        """Decided first; then what more or quieter runs could decide; then what needs another study."""
+        if self.verdict != UNDECIDED:
+            return 0
+        return 1 if all(check.within_reach for check in self.checks) else 2
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -60,9 +68,11 @@ def judge_claim(claim: Claim, evidence: Evidence) -> ClaimVerdict:
 
 
 def judge_check(check: Check, evidence: Evidence) -> CheckVerdict:
-    missing = lacking(check, evidence)
+    missing = lacking(check, evidence.whole or evidence)
     if missing:
         return CheckVerdict(check, UNDECIDED, missing=tuple(missing))
+    if barred := disturbed(check, evidence):
+        return CheckVerdict(check, UNDECIDED, missing=barred, barred=True)
     return KINDS[check.kind](check, evidence, np.random.default_rng(SEED))
 
 
@@ -86,9 +96,9 @@ def ratio_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> C
     for key in sides[0].keys() & sides[1].keys():
         side_a, side_b = (represented(side[key], check) for side in sides)
         comparisons += [
-            ratio_of(cell_a, cell_b, pair_label(cell_a, cell_b, freed, shown))
-            for cell_a, cell_b in itertools.product(side_a, side_b)
-            if cell_a.keys != cell_b.keys
+            best_ratio_of(a, b, pair_label(a.cell, b.cell, freed, shown), metric(check.metric).more_is_better)
+            for a, b in itertools.product(side_a, side_b)
+            if a.cell.keys != b.cell.keys
         ]
     if not comparisons:
         why = "needs A and B in one and the same setting" if all(sides) else unmeasured(check.metric)
@@ -120,13 +130,15 @@ def share_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> C
     """The share of runs that reached the threshold, all settings together."""
     rows = evidence.admitted(check.where, check.a)
     flags = [bool(row["threshold_reached"]) for row in rows if row.get("threshold_reached") is not None]
-    if len(flags) < check.seeds:
-        return CheckVerdict(check, UNDECIDED, missing=(few_seeds(check.seeds, len(flags)),))
+    if not flags:
+        return CheckVerdict(check, UNDECIDED, missing=(few_seeds(check.seeds, 0),))
     low, high = proportion_interval(sum(flags), len(flags))
     effect = Estimate(sum(flags) / len(flags), low, high, len(flags))
     trials = tuple(str(row["trial"]) for row in rows)
-    label = f"{sum(flags)} of {len(flags)} runs"
-    return CheckVerdict(check, verdict_of(effect, check.bounds), effect, (Part(label, effect, trials),))
+    parts = (Part(f"{sum(flags)} of {len(flags)} runs", effect, trials),)
+    if len(flags) < check.seeds:
+        return CheckVerdict(check, UNDECIDED, effect, parts, (few_seeds(check.seeds, len(flags)),))
+    return CheckVerdict(check, verdict_of(effect, check.bounds), effect, parts)
 
 
 def trend_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> CheckVerdict:
@@ -242,33 +254,29 @@ def by_setting(found: Sequence[RunGroup], kept: Sequence[str]) -> dict[tuple[obj
     return settings
 
 
-def represented(group: Sequence[RunGroup], check: Check) -> list[RunGroup]:
+def represented(group: Sequence[RunGroup], check: Check) -> list[Side]:
     """Each contestant, or the best of each framework."""
     if check.represent == "each":
-        return list(group)
+        return [Side(cell, (cell,)) for cell in group]
     sign = -1 if metric(check.metric).more_is_better else 1
-    best: dict[object, RunGroup] = {}
+    modes: dict[object, list[RunGroup]] = {}
     for cell in group:
-        rival = best.get(cell.keys["framework"])
-        if rival is None or sign * cell.point < sign * rival.point:
-            best[cell.keys["framework"]] = cell
-    return list(best.values())
+        modes.setdefault(cell.keys["framework"], []).append(cell)
+    return [Side(min(cells, key=lambda cell: sign * cell.point), tuple(cells)) for cells in modes.values()]
 
 
 def clear_best(group: Sequence[RunGroup], more_is_better: bool) -> RunGroup | None:
-    """The cell that beats every other, corrected for their number."""
+    """The cell that beats every other: on logarithms, by log-rank where runs are censored; corrected."""
     best = (max if more_is_better else min)(group, key=lambda cell: cell.point)
     others = [cell for cell in group if cell is not best]
     if any(cell.adaptive for cell in group):
         level = 1 - (1 - LEVEL) / len(others)
         ratios = [estimated([ratio_of(best, cell, "")], level, geometric=True) for cell in others]
         return best if all(verdict_of(ratio, (1.0, None)) != UNDECIDED for ratio in ratios) else None
-    p_values = holm([welch(flat(best.values), flat(cell.values)) for cell in others])
-    return best if max(p_values) <= 1 - LEVEL else None
-
-
-def flat(values: Floats) -> Floats:
-    return values[:, 0] if values.ndim == 2 else values
+    names = {id(cell): str(index) for index, cell in enumerate(group)}
+    found = all_pairs({names[id(cell)]: cell.values for cell in group})
+    pairs = [found.get(frozenset((names[id(best)], names[id(cell)]))) for cell in others]
+    return best if all(pair is not None and pair.p <= 1 - LEVEL for pair in pairs) else None
 
 
 def varying(evidence: Evidence, found: Sequence[RunGroup], *but: str) -> list[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rldyno.claims.evidence import RunGroup, setting_words
 from rldyno.claims.form import Check
 from rldyno.claims.missing import few_seeds, unmeasured
+from rldyno.stats.distributions import t_quantile
 from rldyno.stats.estimates import LEVEL, Estimate, draws_interval
 from rldyno.stats.moments import Floats
 from rldyno.stats.power import runs_to_clear
@@ -37,6 +38,13 @@ class CheckVerdict:
     missing: tuple[str, ...] = ()
     decisive: str = ""
     """Label of that part."""
+    barred: bool = False
+    """Its runs are there, but may not decide anything."""
+
+    @property
+    def within_reach(self) -> bool:
+        """Whether the same trials with more seeds, or on a quiet machine, could decide it."""
+        return self.verdict != UNDECIDED or self.effect is not None or self.barred
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,8 @@ class Effect:
     low_draws: Floats
     high_draws: Floats
     cells: tuple[RunGroup, ...]
+    choices: tuple[int, int] = (1, 1)
+    """Modes among which the data chose, for the lower and for the upper end."""
 
 
 def ratio_of(a: RunGroup, b: RunGroup, label: str) -> Effect:
@@ -61,6 +71,44 @@ def ratio_of(a: RunGroup, b: RunGroup, label: str) -> Effect:
         np.nan_to_num(draws, nan=0, posinf=np.inf),
         np.nan_to_num(draws, nan=np.inf, posinf=np.inf),
         (a, b),
+    )
+
+
+@dataclass(frozen=True)
+class Side:
+    """What stands for a framework: one of its modes, and those that might be its best as well."""
+
+    cell: RunGroup
+    modes: tuple[RunGroup, ...]
+
+    def best(self, more_is_better: bool) -> Floats:
+        """The draws of whichever mode is the best in each."""
+        draws = np.stack([mode.draws for mode in self.modes])
+        return np.asarray(draws.max(axis=0) if more_is_better else draws.min(axis=0))
+
+    def choices(self, more_is_better: bool) -> int:
+        """Modes that are the best in some draw. The others were no choice."""
+        best = self.best(more_is_better)
+        return sum(bool((mode.draws == best).any()) for mode in self.modes)
+
+
+def best_ratio_of(a: Side, b: Side, label: str, more_is_better: bool) -> Effect:
+    """best of A / best of B, with the bounds that allow for the choice of both by the same data.
+
+    Let more be better. max aᵢ / max bⱼ is at least aᵢ / max bⱼ for the chosen i, whose choice among k takes k
+    times the error; max bⱼ is drawn as such, which cannot make the bound too high. The upper end is the same
+    with A and B exchanged, as are both ends where less is better.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        lows, highs = a.cell.draws / b.best(more_is_better), a.best(more_is_better) / b.cell.draws
+    choices = a.choices(more_is_better), b.choices(more_is_better)
+    if not more_is_better:
+        lows, highs, choices = highs, lows, (choices[1], choices[0])
+    return replace(
+        ratio_of(a.cell, b.cell, label),
+        low_draws=np.nan_to_num(lows, nan=0, posinf=np.inf),
+        high_draws=np.nan_to_num(highs, nan=np.inf, posinf=np.inf),
+        choices=choices,
     )
 
 
@@ -137,9 +185,24 @@ def estimated(comparisons: Sequence[Effect], level: float, geometric: bool) -> E
     point = float(mean([np.array([item.point]) for item in comparisons])[0])
     if min(sizes) < 2:
         return Estimate(point, None, None, min(sizes))
-    low, _ = draws_interval(mean([item.low_draws for item in comparisons]), level)
-    _, high = draws_interval(mean([item.high_draws for item in comparisons]), level)
+
+    def drawn(columns: Sequence[Floats], choices: Sequence[int]) -> Floats:
+        return beyond_choice(mean(columns), point, math.prod(choices), sum(sizes) - len(sizes), level)
+
+    low_draws = drawn([item.low_draws for item in comparisons], [item.choices[0] for item in comparisons])
+    high_draws = drawn([item.high_draws for item in comparisons], [item.choices[1] for item in comparisons])
+    low, high = draws_interval(low_draws, level)[0], draws_interval(high_draws, level)[1]
     return Estimate(point, low, high, min(sizes))
+
+
+def beyond_choice(draws: Floats, point: float, choices: int, degrees: int, level: float) -> Floats:
+    """Draws of a ratio moved away from it as far as an error that is shared by so many choices asks for."""
+    if choices == 1 or not 0 < point < math.inf or degrees < 1:
+        return draws
+    tail = (1 - level) / 2
+    by = t_quantile(1 - tail / choices, degrees) / t_quantile(1 - tail, degrees)
+    with np.errstate(over="ignore"):
+        return np.asarray(point * (draws / point) ** by)
 
 
 def verdict_of(effect: Estimate, bounds: tuple[float | None, float | None]) -> str:

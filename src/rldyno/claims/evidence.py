@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rldyno.answers import trust
+from rldyno.answers.comparison import group_frames
 from rldyno.answers.groups import axis_words
-from rldyno.answers.runs import growth_of
+from rldyno.answers.runs import by_contestant, growth_of
 from rldyno.claims import nets
 from rldyno.claims.form import HYPER, Condition
 from rldyno.claims.metrics import GROWTH, metric, row_columns
@@ -41,6 +43,8 @@ class Evidence:
     axes: tuple[str, ...]
     """What tells cells apart."""
     has_gpu: bool
+    whole: Evidence | None = None
+    """With the trials of comparisons that noise bars, each with its `objection`; None where none are."""
     _codes: dict[str, tuple[list[Any], NDArray[np.intp]]] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -79,11 +83,13 @@ def gather(several: Sequence[Results], timed: Sequence[NetsRecord] = ()) -> Evid
     Their operating systems are not mixed.
     """
     rows: list[Json] = []
+    noisy: list[Json] = []
     uncertified: set[tuple[str, str]] = set()
     axes = dict.fromkeys(("framework", "mode", "system", *AXES))
     for results in several:
         system, adaptive = system_of(results.manifest.machine), results.manifest.adaptive is not None
         axes |= dict.fromkeys(results.axes)
+        objections = barred_by_noise(results)
         for row in results.trials.iter_rows(named=True):
             if row["status"] != DONE:
                 continue
@@ -91,7 +97,8 @@ def gather(several: Sequence[Results], timed: Sequence[NetsRecord] = ()) -> Evid
                 uncertified.add((row["contestant"], row["algorithm"]))
                 continue
             values = results.hypers[row["trial"]]
-            rows.append(
+            kept = noisy if row["trial"] in objections else rows
+            kept.append(
                 {f"{HYPER}{name}": plain(value) for name, value in values.items()}
                 | row
                 | row_columns(row)
@@ -100,6 +107,7 @@ def gather(several: Sequence[Results], timed: Sequence[NetsRecord] = ()) -> Evid
                     "network": network_kind(values.get("convolutions") or ()),
                     "results": results,
                     "adaptive": adaptive,
+                    "objection": objections.get(row["trial"], ""),
                 }
             )
     for record in timed:
@@ -108,7 +116,18 @@ def gather(several: Sequence[Results], timed: Sequence[NetsRecord] = ()) -> Evid
         rows += nets.rounds(record, system_of(record.machine))
     machines = [*(results.manifest.machine for results in several), *(one.machine for one in timed)]
     gpus = any(machine.gpus for machine in machines)
-    return Evidence(tuple(rows), frozenset(uncertified), tuple(axes), gpus)
+    known = frozenset(uncertified), tuple(axes), gpus
+    return Evidence(tuple(rows), *known, Evidence((*rows, *noisy), *known) if noisy else None)
+
+
+def barred_by_noise(results: Results) -> dict[str, str]:
+    """Trial → why its comparison decides nothing: by the rule that every answer follows."""
+    found: dict[str, str] = {}
+    for _, trials in group_frames(results):
+        objection = trust.disturbed(results, list(by_contestant(trials).values()))
+        if objection is not None and objection.bars:
+            found |= dict.fromkeys(trials["trial"], objection.words)
+    return found
 
 
 def gather_in(directories: Iterable[Path]) -> Evidence:

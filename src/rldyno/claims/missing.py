@@ -33,6 +33,15 @@ def lacking(check: Check, evidence: Evidence) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def disturbed(check: Check, evidence: Evidence) -> tuple[str, ...]:
+    """Why runs that the check asks for may not decide it, where without them something is missing."""
+    if evidence.whole is None or not lacking(check, evidence):
+        return ()
+    rows = [row for side in (check.a, check.b) for row in evidence.whole.admitted(check.where, side)]
+    words = dict.fromkeys(row["objection"] for row in rows if row.get("objection"))
+    return tuple(f"needs runs on a quiet machine: {reason}" for reason in words)
+
+
 def unmeasured(name: str) -> str:
     """Why no run has the metric."""
     figure = metric(name)

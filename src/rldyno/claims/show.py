@@ -17,13 +17,22 @@ from rldyno.stats.estimates import Estimate
 from rldyno.text.numbers import bounds, number
 
 STYLES = {HOLDS: "bold green", REFUTED: "bold red", UNDECIDED: "yellow"}
+HEADINGS = (
+    "Decided",
+    "Undecided: more seeds or quieter runs of these trials could decide",
+    "Undecided: needs other contestants, studies or hardware",
+)
 WIDTH = 110
 PARTS_SHOWN = 6
 
 
 def print_verdicts(found: Sequence[ClaimVerdict], console: Console) -> None:
     width = min(WIDTH, console.width)
-    for verdict in found:
+    place = -1
+    for verdict in decidable_first(found):
+        if verdict.place != place:
+            place = verdict.place
+            console.print(Text(HEADINGS[place], "bold"), width=width)
         first = Text.assemble(
             (verdict.claim.id, "bold"), "  ", (verdict.verdict, STYLES[verdict.verdict]), "  "
         )
@@ -31,6 +40,10 @@ def print_verdicts(found: Sequence[ClaimVerdict], console: Console) -> None:
         for line in lines(verdict):
             console.print(Padding(Text(line, "dim"), (0, 0, 0, 2), expand=False), width=width)
     console.print(Text(summary(found), "bold"), width=width)
+
+
+def decidable_first(found: Sequence[ClaimVerdict]) -> list[ClaimVerdict]:
+    return sorted(found, key=lambda verdict: verdict.place)
 
 
 def lines(verdict: ClaimVerdict) -> list[str]:
@@ -90,4 +103,6 @@ def summary(found: Sequence[ClaimVerdict]) -> str:
     counts = Counter(verdict.verdict for verdict in found)
     held, refuted, undecided = (counts[verdict] for verdict in (HOLDS, REFUTED, UNDECIDED))
     plural = "" if len(found) == 1 else "s"
-    return f"{len(found)} claim{plural}: {held} hold, {refuted} refuted, {undecided} undecided."
+    words = f"{len(found)} claim{plural}: {held} hold, {refuted} refuted, {undecided} undecided"
+    near = sum(verdict.place == 1 for verdict in found)
+    return f"{words} (more or quieter runs could decide {near})." if near else f"{words}."

@@ -8,7 +8,7 @@ from typing import Any
 from rldyno.claims.decide import judge
 from rldyno.claims.evidence import gather
 from rldyno.claims.form import shipped_claims
-from rldyno.claims.show import lines
+from rldyno.claims.show import decidable_first, lines
 from rldyno.report.material import Material
 from rldyno.report.section import Section
 from rldyno.text.tables import Table
@@ -25,11 +25,10 @@ class ClaimView:
 def views(material: Material) -> list[ClaimView]:
     """The shipped claims, decided ones first."""
     timed = [] if material.networks is None else [material.networks]
-    found = [
+    return [
         ClaimView(item.claim.id, item.claim.statement, item.verdict, tuple(lines(item)))
-        for item in judge(shipped_claims(), gather([material.results], timed))
+        for item in decidable_first(judge(shipped_claims(), gather([material.results], timed)))
     ]
-    return sorted(found, key=lambda view: view.verdict == "undecided")
 
 
 def context(material: Material) -> dict[str, Any]:
