@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from rldyno.cli import app
 from rldyno.errors import Problem
+from rldyno.records.directory import ResultsDirectory
 from rldyno.studies.given import given_study
 from rldyno.studies.shipped import find_study, shipped_studies
 from rldyno.study.file import load_study
@@ -105,3 +106,13 @@ def test_records_keep_no_folder_of_this_machine(tmp_path: Path) -> None:
     study = tmp_path / "a.toml"
     study.write_text(shipped_studies()["quickstart"].read_text())
     assert given_study(study).path == "a.toml"
+
+
+def test_the_study_of_an_older_record_is_still_recognised() -> None:
+    """Its manifest has the hash alone: new keys of studies must not change it."""
+    sample = Path(__file__).parents[2] / "docs/samples/h200/study"
+    manifest = ResultsDirectory(sample).read_manifest()
+    assert manifest.study_text == ""
+    given = given_study(sample)
+    assert given.study.sha256 == manifest.study_sha256
+    assert given.directory == sample
