@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from report_parts import html_of
 from rldyno.answers.comparison import compare
 from rldyno.report.sections.pitfalls import CLEAR, FOUND, Pitfall, look_for
 from rldyno.results.load import load_results
@@ -199,8 +200,11 @@ def test_a_study_that_changed_after_trials_had_run(tmp_path: Path) -> None:
 def test_an_edited_copy_of_the_study_is_named_and_not_shown(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", CLEAN)
     ran = load_results(root).study
-    (root / "study.toml").write_text(ran + "cores = 8\n")
+    (root / "study.toml").write_text(f"cores = 8\n{ran}")
     assert load_results(root).study == ran
     found = pitfalls(root)["A study that changed on the way"]
     assert found.verdict == FOUND
     assert "study.toml was edited" in found.evidence
+    page = html_of(root)
+    assert "study.toml was edited" in page
+    assert "cores = 8" not in page

@@ -200,7 +200,8 @@ def changed_study(results: Results, _: Sequence[Group]) -> Pitfall:
     """Any other key than the seeds; and a copy of the study that shows another one than ran."""
     name = "A study that changed on the way"
     if results.study_note:
-        return Pitfall(name, FOUND, results.study_note, "read the study that ran below, under Reproduce")
+        fix = "read the study that ran below, under Reproduce" if results.manifest.study_text else None
+        return Pitfall(name, FOUND, results.study_note, fix)
     changes = [
         f"{amendment.at}: {change}"
         for amendment in results.manifest.amended

@@ -14,6 +14,7 @@ def context(material: Material) -> dict[str, Any]:
     manifest = material.results.manifest
     return {
         "study": material.results.study,
+        "note": material.results.study_note,
         "revision": manifest.git_revision,
         "left_out": list(manifest.left_out),
         "amended": list(manifest.amended),
