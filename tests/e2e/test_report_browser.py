@@ -172,7 +172,7 @@ def test_a_report_of_gpu_runs(browser: Browser, tmp_path: Path) -> None:
         contestants=[TORCH, COMPILE],
         algorithms=["ppo"],
         devices=["cpu", "cuda"],
-        seeds=1,
+        seeds=2,
         sample_hz=2,
         limits=True,
     )

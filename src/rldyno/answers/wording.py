@@ -75,26 +75,32 @@ def sentence(group: Group) -> str:
     return " ".join(filter(None, said))
 
 
-def verdict(group: Group) -> str:
+def short_sentence(group: Group) -> str:
+    """Who won and by how much: for a page that shows doubts, and who is not ranked, beside it."""
+    return " ".join([verdict(group, doubts=False), *better_unranked(group)])
+
+
+def verdict(group: Group, doubts: bool = True) -> str:
     task = f"{group.environment} with {group.algorithm}" + (f" ({group.setting})" if group.setting else "")
     trust, metric = group.trust, group.primary
     rows = compared(group, metric)
     if trust.barred:
-        said = [no_winner(group, rows, task), *map(words_of, (trust.about(UNLEARNED), trust.about(UNTUNED)))]
-        return " ".join(filter(None, said))
+        why = f" {trust.words}" if doubts else ""
+        asides = (trust.about(UNLEARNED), trust.about(UNTUNED)) if doubts else ()
+        return " ".join(filter(None, [no_winner(group, rows, task, why), *map(words_of, asides)]))
     missed = rows[0].figures[THRESHOLD.name].note if THRESHOLD.name in rows[0].figures else None
     reached = f"The threshold was {missed} of its runs." if missed else ""
-    return " ".join(filter(None, [lead(group, rows, task), reached, trust.words]))
+    return " ".join(filter(None, [lead(group, rows, task), reached, trust.words if doubts else ""]))
 
 
-def no_winner(group: Group, rows: Sequence[Row], task: str) -> str:
+def no_winner(group: Group, rows: Sequence[Row], task: str, why: str) -> str:
     values = ", ".join(value_words(row, group.primary) for row in rows)
     if not group.ranked:
         return f"No contestant can be ranked on {task}."
     if len(group.ranked) == 1:
         return f"Only {values} can be ranked on {task}: nobody to compare it with."
     measured = f" {group.primary.heading}: {values}." if values else ""
-    return f"No winner on {task}. {group.trust.words}{measured}"
+    return f"No winner on {task}.{why}{measured}"
 
 
 def lead(group: Group, rows: Sequence[Row], task: str) -> str:
@@ -160,18 +166,22 @@ def unranked(group: Group) -> str | None:
     """Who is shown without a rank, and why; whoever has a better value comes first, with that value."""
     outside = [row for row in group.rows if row.unranked is not None and row.absent is None]
     better = group.outdoing(group.primary)
-    measured = group.primary if group.shared_steps is None else THRESHOLD
     rest = [row for row in outside if row not in better]
-    said = [
-        f"{value_words(row, measured)} has the better value but does not count: {row.unranked}."
-        for row in better
-    ]
+    said = better_unranked(group)
     if rest:
         reasons = dict.fromkeys(row.unranked for row in rest)
         alike = (([row for row in rest if row.unranked == why], why) for why in reasons)
         named = "; ".join(f"{names(rows)} ({why})" for rows, why in alike)
         said.append(f"Not ranked: {named}.")
     return " ".join(said) or None
+
+
+def better_unranked(group: Group) -> list[str]:
+    measured = group.primary if group.shared_steps is None else THRESHOLD
+    return [
+        f"{value_words(row, measured)} has the better value but does not count: {row.unranked}."
+        for row in group.outdoing(group.primary)
+    ]
 
 
 def spaced(text: str | None) -> str:
@@ -222,14 +232,14 @@ def pick_words(pick: Pick) -> str:
     )
 
 
-def confidence_words(pick: Pick) -> str:
+def confidence_words(pick: Pick, doubts: bool = True) -> str:
     """How sure, the doubts, and what would remove them."""
     wins = (
         f"In {100 * pick.wins.point:.0f} % of all pairs of runs, its run is better than that of "
         f"`{pick.runner_up.contestant}`."
     )
-    said = [f"Confidence: {pick.confidence}.", wins, pick.trust.words, *pick.trust.fixes]
-    return " ".join(filter(None, said))
+    why = [pick.trust.words, *pick.trust.fixes] if doubts else []
+    return " ".join(filter(None, [f"Confidence: {pick.confidence}.", wins, *why]))
 
 
 def evidence_words(pick: Pick) -> str:

@@ -13,6 +13,9 @@ from rldyno.text.numbers import factor
 
 # Settings of a task whose advice is written out; `rldyno advise` has the others.
 SETTINGS_SHOWN = 6
+# Tasks, and lines of each kind per task, that are not folded away.
+TASKS_OPEN = 2
+LINES_OPEN = 2
 
 
 @dataclass(frozen=True)
@@ -27,9 +30,13 @@ class TaskAdvice:
     more: int
     """Settings that are left out."""
 
+    @property
+    def longest(self) -> int:
+        return max(len(self.picks), len(self.changes), len(self.refusals))
+
 
 def context(material: Material) -> dict[str, Any]:
-    return {"advice": task_advice(material)}
+    return {"advice": task_advice(material), "tasks_open": TASKS_OPEN, "lines_open": LINES_OPEN}
 
 
 def task_advice(material: Material) -> list[TaskAdvice]:
@@ -44,7 +51,7 @@ def task_advice(material: Material) -> list[TaskAdvice]:
 def advised(found: advice.Advice) -> TaskAdvice:
     alike = same_everywhere(found)
     picks = [
-        prefix(pick.group) + f"{wording.pick_words(pick)} {wording.confidence_words(pick)}"
+        prefix(pick.group) + f"{wording.pick_words(pick)} {wording.confidence_words(pick, doubts=False)}"
         for pick in (() if alike else found.picks[:SETTINGS_SHOWN])
     ]
     lengths = [

@@ -11,7 +11,7 @@ import numpy as np
 
 from rldyno.answers.axes import axis_answers
 from rldyno.answers.groups import Group
-from rldyno.answers.wording import headline
+from rldyno.answers.wording import headline, short_sentence
 from rldyno.columns import Column
 from rldyno.report.charts import draw_intervals
 from rldyno.report.libraries import alt
@@ -27,7 +27,7 @@ INTERVALS = (
 )
 
 # Sentences about axes that are not folded away.
-AXES_SHOWN = 6
+AXES_SHOWN = 4
 # Of more comparisons than this, the first ones tell what the axes do.
 GROUPS_ALONG_AXES = 40
 
@@ -57,9 +57,9 @@ def along_axes(material: Material) -> list[str]:
 
 
 def context(material: Material) -> dict[str, Any]:
-    results = material.results
+    results, groups = material.results, material.groups
     return {
-        "headline": headline(material.groups),
+        "headline": headline(groups) if len(groups) > 1 else short_sentence(groups[0]),
         "along_axes": along_axes(material),
         "axes_shown": AXES_SHOWN,
         "pending": results.pending,

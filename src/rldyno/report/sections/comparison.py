@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rldyno.answers.groups import CERTIFICATE_WORDS, Group, Row
-from rldyno.answers.wording import sentence
+from rldyno.answers.wording import short_sentence
 from rldyno.columns import Column
 from rldyno.report.material import Material
 from rldyno.report.section import Panel, Section
@@ -23,7 +23,7 @@ CARDS = 4
 # Of fewer rows every reader finds theirs.
 FILTERED = 8
 # Tables with more rows than this, together, are folded away but for the first.
-OPEN_ROWS = 14
+OPEN_ROWS = 9
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def context(material: Material) -> dict[str, Any]:
     return {
         "filtered": sum(len(group.rows) for group in groups) > FILTERED,
         "open_tables": open_tables(groups),
-        "sentences": [sentence(group) for group in groups],
+        "sentences": [short_sentence(group) for group in groups],
         "badges": [badge(group) for group in groups],
         "caption": INTERVALS,
         "cards": CARDS,

@@ -17,7 +17,7 @@ LEAST_SHARE = 0.05
 
 
 def reasons(material: Material) -> list[tuple[str, str]]:
-    """(comparison, sentences), for those that the page does not fold away."""
+    """(comparison, sentences), for the first comparisons."""
     found = ((group.label, reason(group)) for group in material.groups[:OPEN_GROUPS])
     return [(label, words) for label, words in found if words]
 
