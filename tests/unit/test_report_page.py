@@ -11,9 +11,11 @@ import pytest
 from test_trust import disturb, written
 
 from report_parts import html_of, material_of
+from rldyno.answers.wording import sentence
 from rldyno.records.machine_facts import GpuFacts, MachineFacts
 from rldyno.report.heading import budget_words, date_words, heading_of, machine_words
 from rldyno.report.sections import all_sections, comparison, trust, why
+from rldyno.report.sections.advice import task_advice
 from rldyno.results.columns import column
 from synthetic import NUMPY, TORCH, Contestant, Shape, write_results
 
@@ -157,9 +159,21 @@ def test_why_names_the_phase_that_differs_most(tmp_path: Path) -> None:
 
 def test_few_tables_are_open_and_the_others_are_folded(tmp_path: Path) -> None:
     material = material_of(write_results(tmp_path / "r", Shape(cores=(1, 2, 4, 8), seeds=1, sample_hz=2)))
-    assert comparison.open_tables(material.groups[:4]) == 4
-    assert comparison.open_tables(material.groups) == 4
-    assert len(material.groups) == 8
+    assert [len(group.rows) for group in material.groups] == [3] * 8
+    assert comparison.open_tables(material.groups[:2]) == 2
+    assert comparison.open_tables(material.groups) == comparison.OPEN_ROWS // 3
+
+
+def test_a_doubt_is_in_the_trust_box_and_not_repeated_in_cards_and_advice(tmp_path: Path) -> None:
+    material = material_of(written(tmp_path / "r", NUMPY, SLOW, seeds=3))
+    (group,) = material.groups
+    assert group.trust.words
+    assert group.trust.words in sentence(group)
+    (card,) = comparison.context(material)["sentences"]
+    (told,) = task_advice(material)
+    for text in (card, *told.picks):
+        assert "`numpy:eager`" in text
+        assert not [objection for objection in group.trust.objections if objection.words in text]
 
 
 def test_cpu_use_before_a_run_is_not_called_idle() -> None:
