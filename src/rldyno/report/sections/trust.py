@@ -20,7 +20,7 @@ from rldyno.text.tables import Table
 
 LEVEL_WORDS = {CLEAR: "clear", UNSURE: "doubts", BARRED: "no winner"}
 # Comparisons whose own words an objection shows; the others are counted.
-COMPARISONS_SHOWN = 3
+COMPARISONS_SHOWN = 2
 
 
 @dataclass(frozen=True)
