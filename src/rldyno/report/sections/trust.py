@@ -19,8 +19,8 @@ from rldyno.report.sections import pitfalls
 from rldyno.text.tables import Table
 
 LEVEL_WORDS = {CLEAR: "clear", UNSURE: "doubts", BARRED: "no winner"}
-# Comparisons whose own words an objection shows; the others are counted.
-COMPARISONS_SHOWN = 2
+# Lines of an objection that are not folded away.
+LINES_OPEN = 2
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Doubt:
     level: str
     name: str
     lines: tuple[str, ...]
-    """Its words, with the comparison in front where the words differ."""
+    """Its words, with the comparison in front unless they hold for all."""
     comparisons: int
     fixes: tuple[str, ...]
 
@@ -49,15 +49,13 @@ def doubt(kind: str, bars: bool, said: Sequence[tuple[Group, Objection]], groups
     alike: dict[str, list[str]] = {}
     for group, objection in said:
         alike.setdefault(objection.words, []).append(group.label)
-    lines = [
-        words if len(alike) == 1 else f"{where(labels)}: {words}"
-        for words, labels in list(alike.items())[:COMPARISONS_SHOWN]
-    ]
-    rest = len(alike) - COMPARISONS_SHOWN
+    lines = (
+        words if len(labels) == groups else f"{where(labels)}: {words}" for words, labels in alike.items()
+    )
     return Doubt(
         level=BARRED if bars else UNSURE,
         name=KINDS.get(kind, kind),
-        lines=(*lines, *([f"{rest} more are below, in the comparison."] if rest > 0 else [])),
+        lines=tuple(lines),
         comparisons=len(said),
         fixes=tuple(dict.fromkeys(objection.fix for _, objection in said if objection.fix))[:1],
     )
@@ -125,6 +123,7 @@ def context(material: Material) -> dict[str, Any]:
         "doubts": doubts(material.groups),
         "checks": checks(material),
         "comparisons": len(material.groups),
+        "lines_open": LINES_OPEN,
     }
 
 
