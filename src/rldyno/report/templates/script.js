@@ -56,7 +56,7 @@
     const own = target.querySelector(":scope > details.fold");
     for (let fold = own ?? target.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
   }
-  const targetOf = (hash) => document.getElementById(decodeURIComponent(hash.slice(1)));
+  const targetOf = (hash) => document.getElementById(hash.slice(1));
   function follow() {
     const target = targetOf(location.hash);
     if (!target) return;
