@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rldyno.answers.groups import STARTUP, Group, Row
+from rldyno.answers.groups import STARTUP, THROUGHPUT, Group, Row
 from rldyno.report.material import OPEN_GROUPS, Material
 from rldyno.report.section import Section
 from rldyno.text.numbers import number
@@ -39,21 +39,21 @@ def reason(group: Group) -> str:
         said.append(
             f"Most of the difference is in {phase}: {number(fast[phase])} and {number(slow[phase])} µs."
         )
-    starts = [group.runs[row.contestant].middle(STARTUP.name) for row, _ in known]
-    if None not in starts:
-        said.append(f"Start-up takes {' and '.join(f'{number(start)} s' for start in starts if start)}.")
+    starts = [row.figures[STARTUP.name].estimate.point for row, _ in known if STARTUP.name in row.figures]
+    if len(starts) == len(known):
+        said.append(f"Start-up takes {' and '.join(f'{number(start)} s' for start in starts)}.")
     return " ".join(said)
 
 
 def step_costs(group: Group, row: Row) -> dict[str, float]:
-    """Phase → microseconds per step, the median over runs; empty where they were not measured."""
-    runs = group.runs[row.contestant]
+    """Phase → microseconds per step: its mean share of a step, which the speed of the contestant gives."""
+    runs, speed = group.runs[row.contestant], row.figures.get(THROUGHPUT.name)
     spent = np.stack([runs[f"phase_{phase}_s"] for phase in schema.PHASES])
-    whole = np.isfinite(spent).all(axis=0) & (runs["steps"] > 0)
-    if not whole.any():
+    whole = np.isfinite(spent).all(axis=0) & (spent.sum(axis=0) > 0)
+    if speed is None or not whole.any():
         return {}
-    costs = np.median(spent[:, whole] / runs["steps"][whole], axis=1) * 1e6
-    return dict(zip(schema.PHASES, costs.tolist(), strict=True))
+    shares = (spent[:, whole] / spent[:, whole].sum(axis=0)).mean(axis=1)
+    return dict(zip(schema.PHASES, (shares * 1e6 / speed.estimate.point).tolist(), strict=True))
 
 
 def context(material: Material) -> dict[str, Any]:
