@@ -311,7 +311,7 @@ def test_seeds_that_would_decide_are_those_with_an_80_percent_chance() -> None:
     effect = Estimate(1.2, 0.8, 1.6, 5)
     assert seeds_to_decide(effect, (1.0, None)) == 83
     assert more_seeds(UNDECIDED, effect, (1.0, None)) == (
-        "needs about 83 more seeds: the interval includes the bound",
+        "needs about 83 more seeds (80 % chance): the interval includes the bound",
     )
     assert more_seeds(HOLDS, effect, (1.0, None)) == ()
     at_the_bound = Estimate(1.0, 0.8, 1.2, 5)

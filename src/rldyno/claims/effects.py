@@ -14,7 +14,7 @@ from rldyno.claims.missing import few_seeds, unmeasured
 from rldyno.stats.distributions import t_quantile
 from rldyno.stats.estimates import LEVEL, Estimate, draws_interval
 from rldyno.stats.moments import Floats
-from rldyno.stats.power import runs_to_clear
+from rldyno.stats.power import POWER, runs_to_clear
 
 HOLDS, REFUTED, UNDECIDED = "holds", "refuted", "undecided"
 
@@ -155,7 +155,8 @@ def more_seeds(verdict: str, effect: Estimate, bounds: tuple[float | None, float
     more = seeds_to_decide(effect, bounds)
     if more is None:
         return (f"needs many more seeds, perhaps too many: {across}",)
-    return (f"needs about {more} more seed{'' if more == 1 else 's'}: {across}",)
+    plural = "" if more == 1 else "s"
+    return (f"needs about {more} more seed{plural} ({100 * POWER:g} % chance): {across}",)
 
 
 def seeds_to_decide(effect: Estimate, bounds: tuple[float | None, float | None]) -> int | None:
