@@ -65,7 +65,7 @@ def test_the_package_is_the_installed_one(installed: Installed) -> None:
 
 def test_a_shipped_study_is_planned_by_its_name(installed: Installed) -> None:
     assert "quickstart" in installed.rldyno("studies")
-    assert len(json.loads(installed.rldyno("plan", "quickstart", "--json"))["trials"]) == 18
+    assert len(json.loads(installed.rldyno("plan", "quickstart", "--json"))["trials"]) == 30
 
 
 def test_a_tiny_study_is_planned_run_and_reported(installed: Installed) -> None:

@@ -137,5 +137,5 @@ def test_every_key_of_a_study_is_documented_and_the_example_loads(tmp_path: Path
     example = example.replace('"CartPole-v1"', '"CartPole-v1", "MountainCar-v0"')
     for index, part in enumerate(["", *parts]):
         path = tmp_path / f"{index}.toml"
-        path.write_text(example.replace("seeds = 3\n", part) if part.startswith("seeds") else example + part)
+        path.write_text(example.replace("seeds = 5\n", part) if part.startswith("seeds") else example + part)
         load_study(path)

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.records.directory import ResultsDirectory
+from rldyno.stats.estimates import ENOUGH_RUNS
 from rldyno.studies.given import given_study
 from rldyno.studies.shipped import find_study, shipped_studies
 from rldyno.study.file import load_study
@@ -51,14 +52,14 @@ def test_the_list_shows_every_study() -> None:
     assert done.exit_code == 0, done.output
     for name in shipped_studies():
         assert name in done.output
-    assert "18 trials, at most" in done.output
+    assert "30 trials, at most" in done.output
 
 
 def test_the_list_as_json() -> None:
     listed = json.loads(CliRunner().invoke(app, ["studies", "--json"]).output)
     assert [study["name"] for study in listed] == [*shipped_studies()]
     quickstart = next(study for study in listed if study["name"] == "quickstart")
-    assert quickstart["trials"] == 18
+    assert quickstart["trials"] == 30
     assert quickstart["contestants"] == ["numpy:eager", "torch:eager", "torch:compile"]
 
 
@@ -70,7 +71,7 @@ def test_one_study_is_printed_as_it_is() -> None:
 def test_a_study_is_planned_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["plan", "quickstart", "--json"])
-    assert len(json.loads(done.output)["trials"]) == 18
+    assert len(json.loads(done.output)["trials"]) == 30
 
 
 def test_seeds_of_the_command_line_replace_those_of_the_study(tmp_path: Path) -> None:
@@ -116,3 +117,7 @@ def test_the_study_of_an_older_record_is_still_recognised() -> None:
     given = given_study(sample)
     assert given.study.sha256 == manifest.study_sha256
     assert given.directory == sample
+
+
+def test_the_quickstart_has_enough_seeds_for_an_answer() -> None:
+    assert len(load_study(shipped_studies()["quickstart"]).seeds) >= ENOUGH_RUNS
