@@ -33,6 +33,7 @@ class StudyKeys(TypedDict, total=False):
     seeds: Numbers | Mapping[str, Any]
     dtype: str
     division: str
+    caches: str
     order_seed: int
     tensorboard: bool
     budget: Mapping[str, Any]
