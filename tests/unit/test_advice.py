@@ -39,7 +39,7 @@ def test_the_pick_its_lead_its_confidence_and_its_evidence(tmp_path: Path) -> No
     assert pick.wins.point == 1.0
     said = pick_words(pick)
     assert said.startswith("Take `numpy:eager`: it learns fastest, 1.")
-    assert "; `torch:eager` takes 3." in said
+    assert " steps, the median of all runs; `torch:eager` takes 3." in said
     assert "10 runs of `numpy:eager` and 10 runs of `torch:eager`" in evidence_words(pick)
 
 

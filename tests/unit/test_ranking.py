@@ -147,4 +147,4 @@ def test_a_fifth_slower_is_decided_with_five_seeds() -> None:
 
 @pytest.mark.slow
 def test_equal_contestants_are_rarely_called_different() -> None:
-    assert share_decided(1.0, EXPECTED, 3000) <= 0.05
+    assert share_decided(1.0, EXPECTED, 2000) <= 0.05

@@ -11,6 +11,7 @@ import numpy as np
 from rldyno.answers.advice import LOW, Pick
 from rldyno.answers.break_even import RunLengths
 from rldyno.answers.groups import THRESHOLD, Group, Row
+from rldyno.answers.ranking import EXPECTED
 from rldyno.answers.trust import CHANCE, KINDS, UNLEARNED, UNSURE, UNTUNED, Objection, compared, names
 from rldyno.columns import Column
 from rldyno.text.numbers import count, factor, interval, number
@@ -226,10 +227,9 @@ def pick_words(pick: Pick) -> str:
     if ratio is None:
         gap = f"{other} does not reach the threshold within the budget"
     else:
-        gap = gap_words(pick.metric, factor(ratio.point) + spaced(interval(ratio)), other)
-    return (
-        f"Take `{pick.contestant}`: it {superlative(pick.metric)}, {amount(pick.best, pick.metric)}; {gap}."
-    )
+        gap = gap_words(metric, factor(ratio.point) + spaced(interval(ratio)), other)
+    steps = steps_words(pick.group) if metric is EXPECTED else ""
+    return f"Take `{pick.contestant}`: it {superlative(metric)}, {amount(pick.best, metric)}{steps}; {gap}."
 
 
 def confidence_words(pick: Pick, doubts: bool = True) -> str:
