@@ -9,6 +9,7 @@ from fakes import FAKE_WORKER, fake_interpreter
 
 import rldyno
 from documentation import python_blocks
+from rldyno.records.directory import ResultsDirectory
 from synthetic import write_results
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
@@ -70,3 +71,16 @@ def test_a_problem_of_the_run_is_raised_here(tmp_path: Path, monkeypatch: pytest
         rldyno.run(changed, tmp_path / "out", toolchains={"numpy": fake_interpreter(tmp_path)})
     assert "seeds: 2 → 3" in (caught.value.detail or "")
     assert "amend" in (caught.value.fix or "")
+
+
+def test_a_run_goes_on_by_its_directory_with_more_seeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = fake_run(tmp_path, "good", monkeypatch)
+    toolchains = {"numpy": fake_interpreter(tmp_path)}
+    more = rldyno.run(first.directory, seeds=3, toolchains=toolchains, verify=False, limits=False)
+    assert more.directory == first.directory
+    assert more.trials["status"].to_list() == ["done"] * 3
+    manifest = ResultsDirectory(first.directory).read_manifest()
+    assert [amendment.changes for amendment in manifest.amended] == [("seeds: 2 → 3",)]
+    assert manifest.study_path == "study.toml"

@@ -210,7 +210,7 @@ def test_an_interrupted_build_leaves_nothing(machine: Machine) -> None:
     builder = machine.start("setup", "tiny")
     wait_for("toolchains/tiny-*/bin/python", machine.cache)
     builder.send_signal(signal.SIGINT)
-    _, error = builder.communicate(timeout=30)
+    _, error = builder.communicate(timeout=120)
     assert builder.returncode != 0
     assert "Traceback" not in error
     assert machine.directories() == []

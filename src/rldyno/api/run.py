@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rldyno.api.results import StudyResults, load
-from rldyno.api.study import Study, of_given
+from rldyno.api.study import Study
 from rldyno.errors import Problem
 from rldyno.processes.lab import OWN_MODULE
 from rldyno.studies.given import given_study
@@ -46,8 +46,7 @@ def run(
     framework to the interpreter to use for it. `progress` prints what `rldyno run` prints; without it only
     trials that fail are reported, as a warning.
     """
-    study, home = (study, None) if isinstance(study, Study) else read(study)
-    out = Path(out or home or Path("results") / study.name)
+    out = Path(out or home_of(study))
     options = [
         *([] if seeds is None else [f"--seeds={seeds}"]),
         *(f"--toolchain={framework}={python}" for framework, python in (toolchains or {}).items()),
@@ -61,8 +60,10 @@ def run(
         *([] if report else ["--no-report"]),
     ]
     with tempfile.TemporaryDirectory() as folder:
-        file = study.write(Path(folder) / f"{study.name}.toml")
-        code, tail = call(["run", str(file), "--out", str(out), *options], Path(folder), progress)
+        given = study
+        if isinstance(study, Study):
+            given = study.write(Path(folder) / f"{study.name}.toml")
+        code, tail = call(["run", str(given), "--out", str(out), *options], Path(folder), progress)
     if code == INTERRUPTED:
         raise KeyboardInterrupt
     results = load(out)
@@ -75,10 +76,12 @@ def run(
     return results
 
 
-def read(given: Path | str) -> tuple[Study, Path | None]:
-    """The study that a path or a name means, and the results directory when that was given."""
-    found = given_study(Path(given))
-    return of_given(found), found.directory
+def home_of(study: Study | Path | str) -> Path:
+    """The results directory unless the user gives one."""
+    if isinstance(study, Study):
+        return Path("results") / study.name
+    given = given_study(Path(study))
+    return given.directory or Path("results") / given.name
 
 
 def call(arguments: list[str], folder: Path, progress: bool) -> tuple[int, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from rldyno.errors import Problem
-from rldyno.studies.given import GivenStudy, given_study
+from rldyno.studies.given import given_study
 from rldyno.study.file import check_study
 from rldyno.study.plan import make_plan
 from rldyno.toml.source import Source
@@ -69,7 +69,10 @@ class Study:
     @classmethod
     def read(cls, path: Path | str) -> Study:
         """From a study file, a shipped study by its name, or the results directory of a run."""
-        return of_given(given_study(Path(path)))
+        given = given_study(Path(path))
+        study = cls.__new__(cls)
+        study._checked, study.toml, study.name = given.study, given.text, given.name
+        return study
 
     @property
     def title(self) -> str:
@@ -117,9 +120,3 @@ class Study:
         question = f"<p>{escape(self.question)}</p>" if self.question else ""
         heading = f"<strong>{escape(self.title or self.name)}</strong>"
         return f"<div>{heading}{question}<pre>{escape(self.toml)}</pre></div>"
-
-
-def of_given(given: GivenStudy) -> Study:
-    study = Study.__new__(Study)
-    study._checked, study.toml, study.name = given.study, given.text, given.name
-    return study
