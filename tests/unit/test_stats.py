@@ -121,8 +121,6 @@ def some_fail(source: np.random.Generator, n: int) -> np.ndarray:
 
 
 WORLDS = 1500
-# Two standard errors of a share of 93 % in so many worlds.
-SLACK = 2 * math.sqrt(0.93 * 0.07 / WORLDS)
 
 
 @pytest.mark.slow
@@ -137,10 +135,9 @@ def test_95_percent_of_values_and_ratios(
         a, b = draw(source, n), draw(source, n)
         values += covers(es.estimate_of(a), 1.0)
         ratios += covers(es.ratio_estimate(2 * a, b), 2.0)
-    assert values / WORLDS >= 0.93 - SLACK
-    assert ratios / WORLDS >= 0.93 - SLACK
-    # Nor so wide that they say nothing.
-    assert values / WORLDS <= 0.985
+    # Standard error of such a share: 0.6 %. Nor are they so wide that they say nothing.
+    assert 0.935 <= values / WORLDS <= 0.985
+    assert 0.935 <= ratios / WORLDS <= 0.99
 
 
 @pytest.mark.slow
@@ -162,7 +159,7 @@ def test_95_percent_where_some_seeds_fail(n: int) -> None:
             ratios.append(covers(ratio, 1.0))
     for hits in (values, ratios):
         assert len(hits) > 100
-        assert np.mean(hits) >= 0.93 - 2 * math.sqrt(0.93 * 0.07 / len(hits))
+        assert np.mean(hits) >= 0.93
 
 
 @pytest.mark.slow

@@ -179,7 +179,7 @@ def crossing(first: Floats, then: Floats, unit: int = PER_STEP) -> Floats:
     late_learning = late + then[..., FILLING] - first[..., FILLING]
     saved = first[..., unit] - then[..., unit]
     learns_at = first[..., FILLING_STEPS] if unit == PER_STEP else np.zeros_like(saved)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         while_learning = learns_at + late_learning / saved
         while_filling = learns_at * late / (late - late_learning)
     ahead = late_learning <= 0

@@ -19,7 +19,7 @@ from rldyno.proofs.certificate import ABSENT, FAILED, STALE, VALID
 from rldyno.results.columns import column
 from rldyno.stats.distributions import ALPHA
 from rldyno.stats.equivalence import DIFFERENT
-from rldyno.stats.estimates import Estimate
+from rldyno.stats.estimates import RANGE, Estimate
 from rldyno.stats.moments import Floats
 from rldyno_rig.algorithms import title_of
 
@@ -54,10 +54,10 @@ class MetricValue:
     def clearly_worse(self) -> bool:
         """Than the best: chance, corrected, is at most 5 %, and the interval of the ratio excludes 1.
 
-        Without a ratio (it never got there) chance alone decides.
+        Without a ratio (it never got there), or with a mere range of it, chance alone decides.
         """
         beyond_chance = self.chance is None or self.chance <= ALPHA
-        if self.ratio is None:
+        if self.ratio is None or self.ratio.kind == RANGE:
             return beyond_chance
         return beyond_chance and self.ratio.low is not None and self.ratio.low > 1
 

@@ -155,7 +155,7 @@ def pair_result(
 
 
 def typical(runs: Seeded, scale: Scale) -> float:
-    """As answers show it: the median time to the threshold, the interquartile mean of anything else."""
+    """As answers show it: the geometric mean, or the median of times that some run did not reach."""
     values = np.array(list(runs.values()), dtype=np.float64).reshape(-1, 2)
     if not len(values):
         return math.nan

@@ -16,7 +16,7 @@ from rldyno.columns import Column
 from rldyno.proofs.certificate import ABSENT, FAILED, STALE
 from rldyno.results.load import Results
 from rldyno.stats.equivalence import DIFFERENT
-from rldyno.text.numbers import bounds, factor, number
+from rldyno.text.numbers import factor, number, span
 
 # More groups than this are left to the report.
 GROUPS_SHOWN = 12
@@ -55,7 +55,8 @@ def print_table(group: Group, console: Console) -> None:
 
 
 LEGEND = Text(
-    "Below each value: its 95 % interval over seeds. 3.2×: that many times worse than the best. "
+    "Below each value: its 95 % interval over seeds (range: that of the runs, which are too few). "
+    "3.2×: that many times worse than the best. "
     "✓ certified; ✗ not certified, or learns differently: shown, but not ranked.",
     "dim",
 )
@@ -127,9 +128,8 @@ def cell(row: Row, metric: Column, roomy: bool) -> Text:
 
 
 def small_print(figure: MetricValue, metric: Column, roomy: bool) -> list[Text]:
-    ends = bounds(figure.estimate, metric.scale)
-    interval = ends and ("–" if roomy else "– ").join(ends)
-    return [Text(line, "dim") for line in (interval, figure.note) if line]
+    ends = span(figure.estimate, metric.scale, "–" if roomy else "– ")
+    return [Text(line, "dim") for line in (ends, figure.note) if line]
 
 
 def seeds_cell(row: Row) -> Text:

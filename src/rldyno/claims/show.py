@@ -14,7 +14,7 @@ from rldyno.claims.effects import HOLDS, REFUTED, UNDECIDED, CheckVerdict
 from rldyno.claims.form import Check
 from rldyno.claims.metrics import metric
 from rldyno.stats.estimates import Estimate
-from rldyno.text.numbers import bounds, number
+from rldyno.text.numbers import interval, number
 
 STYLES = {HOLDS: "bold green", REFUTED: "bold red", UNDECIDED: "yellow"}
 HEADINGS = (
@@ -77,8 +77,7 @@ def effect_line(check: CheckVerdict) -> str:
 
 def effect_words(effect: Estimate, check: Check) -> str:
     scale, unit = scale_of(check)
-    ends = bounds(effect, scale)
-    return f"{number(effect.point * scale)}{unit}" + (f" [{ends[0]}, {ends[1]}]" if ends else "")
+    return " ".join(filter(None, [f"{number(effect.point * scale)}{unit}", interval(effect, scale)]))
 
 
 def claimed(check: Check) -> str:

@@ -177,4 +177,4 @@ def estimate_json(estimate: Estimate | None) -> dict[str, Any] | None:
     finite = {
         name: value if value is not None and isfinite(value) else None for name, value in numbers.items()
     }
-    return finite | {"runs": estimate.n}
+    return finite | {"runs": estimate.n, "bounds": estimate.kind}

@@ -12,7 +12,7 @@ from rldyno.records.machine_limits import is_busy
 def remarks(record: NetsRecord) -> list[str]:
     benchmark = record.benchmark
     lines = [
-        "To fastest: ratio within the same round, and its 95 % bootstrap interval over rounds. "
+        "To fastest: ratio within the same round, and its 95 % interval over rounds (range: below 6). "
         "To limit: multiple of the floor that arithmetic and bandwidth of this machine set.",
         *tables.errors(record),
     ]

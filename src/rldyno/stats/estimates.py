@@ -177,10 +177,8 @@ class Sampler:
         numbers = np.log(plain) if positive(plain) else plain
         mean = numbers.mean()
         found = mean + self.weights(n) @ (numbers - mean)
-        if not positive(plain):
-            return np.asarray(found)
-        with np.errstate(over="ignore"):
-            return np.asarray(np.exp(found))
+        # Two runs may give draws of any size: bounded, so that differences of them are numbers.
+        return np.exp(np.clip(found, -300, 300)) if positive(plain) else np.asarray(found)
 
 
 def draws_interval(draws: Floats, level: float = LEVEL) -> tuple[float, float]:

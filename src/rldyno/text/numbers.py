@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from rldyno.stats.estimates import Estimate
+from rldyno.stats.estimates import RANGE, Estimate
 
 
 def decimals(value: float, digits: int = 3) -> int:
@@ -32,15 +32,18 @@ def bounds(estimate: Estimate, scale: float = 1.0) -> tuple[str, str] | None:
 
 
 def interval(estimate: Estimate, scale: float = 1.0) -> str | None:
-    """`[5.02, 7.51]`, for sentences."""
+    """`[5.02, 7.51]`, for sentences; `(range 5.02–7.51)` where that is all that so few runs give."""
     ends = bounds(estimate, scale)
-    return f"[{ends[0]}, {ends[1]}]" if ends else None
+    if ends is None:
+        return None
+    return f"(range {ends[0]}–{ends[1]})" if estimate.kind == RANGE else f"[{ends[0]}, {ends[1]}]"
 
 
-def span(estimate: Estimate, scale: float = 1.0) -> str | None:
-    """`5.02–7.51`, for tables."""
+def span(estimate: Estimate, scale: float = 1.0, dash: str = "–") -> str | None:
+    """`5.02–7.51`, for tables; `range 5.02–7.51`."""
     ends = bounds(estimate, scale)
-    return f"{ends[0]}–{ends[1]}" if ends else None
+    prefix = "range " if estimate.kind == RANGE else ""
+    return f"{prefix}{ends[0]}{dash}{ends[1]}" if ends else None
 
 
 def factor(value: float) -> str:

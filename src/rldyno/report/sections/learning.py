@@ -10,7 +10,7 @@ from rldyno.answers.groups import THRESHOLD, Group, Row
 from rldyno.report.material import Material
 from rldyno.report.section import Section
 from rldyno.report.series import Curve, Points, Run, band
-from rldyno.stats.estimates import Estimate, estimate_of
+from rldyno.stats.estimates import RANGE, Estimate, estimate_of
 from rldyno.stats.moments import Floats
 from rldyno.text.numbers import count, number, span
 from rldyno.text.tables import Table
@@ -71,7 +71,7 @@ def threshold_tables(groups: Sequence[Group]) -> list[Table]:
         [
             Table(
                 "to-threshold",
-                "To the threshold: typical run, with its 95 % interval (range: of the runs)",
+                "To the threshold: typical runs with 95 % intervals, or ranges of too few runs",
                 COLUMNS,
                 rows,
             )
@@ -105,7 +105,8 @@ def count_words(estimate: Estimate | None) -> str:
         return missing(estimate)
     if estimate.low is None or estimate.high is None:
         return count(estimate.point)
-    return f"{count(estimate.point)} ({count(estimate.low)}–{count(estimate.high)})"
+    prefix = "range " if estimate.kind == RANGE else ""
+    return f"{count(estimate.point)} ({prefix}{count(estimate.low)}–{count(estimate.high)})"
 
 
 def time_words(estimate: Estimate | None) -> str:

@@ -21,7 +21,7 @@ from rldyno.text.tables import Table
 
 BOUND_WORDS = {"arithmetic": "arithmetic", "memory": "memory traffic", "transfer": "copies to the device"}
 CAPTION = (
-    "Interquartile means over seeds with 95 % intervals, on a logarithmic axis; 1 is the limit. "
+    "Geometric means over seeds with 95 % intervals, on a logarithmic axis; 1 is the limit. "
     "Hollow points are shown but not ranked."
 )
 COLUMNS = (

@@ -73,7 +73,7 @@ def missing_spread(_: Results, groups: Sequence[Group]) -> Pitfall:
     name = "Numbers without spread"
     single = {f"{row.contestant} ({group.label})" for group, row in ran(groups) if row.done == 1}
     if not single:
-        return Pitfall(name, CLEAR, "every number has a 95 % interval over seeds")
+        return Pitfall(name, CLEAR, "every number has its interval over seeds")
     return Pitfall(
         name, FOUND, f"one run shows no spread: {listed(single)}", "run at least two seeds, better five"
     )

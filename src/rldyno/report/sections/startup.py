@@ -26,7 +26,7 @@ from rldyno_rig import schema
 CAPTION = (
     "Left: from the start of the process to the first training step; the first call includes compilation; "
     "means over seeds. Right: start-up, then the steps that fill a replay memory, then steps with their "
-    "updates, from interquartile means. Where two lines cross, the contestant that started later has "
+    "updates, from geometric means over seeds. Where two lines cross, the contestant that started later has "
     "caught up."
 )
 PART_WORDS = {"first_call": "first call", "warm": "warm-up"}
