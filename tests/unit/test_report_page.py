@@ -143,6 +143,7 @@ def test_a_walkover_is_marked(tmp_path: Path) -> None:
 
 def test_why_names_the_phase_that_differs_most(tmp_path: Path) -> None:
     root = written(tmp_path / "r", NUMPY, TORCH)
+    assert why.reasons(material_of(disturb(written(tmp_path / "barred", NUMPY, TORCH), 10))) == []
     for path in root.glob("trials/*/outcome.json"):
         outcome = json.loads(path.read_text())
         torch = "torch" in path.parent.name
@@ -154,14 +155,13 @@ def test_why_names_the_phase_that_differs_most(tmp_path: Path) -> None:
         path.write_text(json.dumps(outcome))
     ((label, words),) = why.reasons(material_of(root))
     assert label == "DQN on CartPole-v1"
-    assert "Most of the difference is in update: " in words
-    steps, phase = (
-        list(map(float, re.findall(r"([\d.]+)(?: µs| and [\d.]+ µs)", part))) for part in words.split("Most")
-    )
-    first, second = (10, 60) if words.index("numpy") < words.index("torch") else (60, 10)
-    phases = len(schema.PHASES)
-    assert phase[0] / steps[0] == pytest.approx(first / (10 * (phases - 1) + first), rel=0.01)
-    assert second in (10, 60)
+    found = re.search(r"takes `(.+?)` (.+?) µs and `(.+?)` (.+?) µs.*in update: (.+?) and (.+?) µs", words)
+    assert found is not None
+    first, step, second, other_step, update, other_update = found.groups()
+    shares = {first: float(update) / float(step), second: float(other_update) / float(other_step)}
+    others = 10 * (len(schema.PHASES) - 1)
+    assert shares["numpy:eager"] == pytest.approx(10 / (others + 10), rel=0.01)
+    assert shares["torch:eager"] == pytest.approx(60 / (others + 60), rel=0.01)
 
 
 def test_few_tables_are_open_and_the_others_are_folded(tmp_path: Path) -> None:

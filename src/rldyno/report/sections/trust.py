@@ -106,7 +106,9 @@ def certificate_words(groups: Sequence[Group]) -> str:
     ran = {row.contestant for group in groups for row in group.rows if row.done}
     unproven = {row.contestant for group in groups for row in group.rows if row.done and not row.certified}
     if not unproven:
-        return f"all {len(ran)} contestants" if len(ran) > 1 else "the contestant has one"
+        return {1: "the contestant has one", 2: "both contestants"}.get(
+            len(ran), f"all {len(ran)} contestants"
+        )
     return f"{len(ran) - len(unproven)} of {len(ran)} contestants; not {', '.join(sorted(unproven))}"
 
 

@@ -17,13 +17,14 @@ LEAST_SHARE = 0.05
 
 
 def reasons(material: Material) -> list[tuple[str, str]]:
-    """(comparison, sentences), for the first comparisons."""
-    found = ((group.label, reason(group)) for group in material.groups[:OPEN_GROUPS])
+    """(comparison, sentences), for the first comparisons in which something may be said."""
+    answered = [group for group in material.groups if not group.trust.barred][:OPEN_GROUPS]
+    found = ((group.label, reason(group)) for group in answered)
     return [(label, words) for label, words in found if words]
 
 
 def reason(group: Group) -> str:
-    """Values that were measured, of the first two ranked; who is better is said elsewhere."""
+    """Values of the first two ranked; who is better is said elsewhere."""
     costs = [(row, step_costs(group, row)) for row in group.ranked[:2]]
     known = [(row, cost) for row, cost in costs if cost]
     if len(known) < 2:
