@@ -106,6 +106,9 @@ def test_assumed_equal_steps_are_said(tmp_path: Path) -> None:
     objection = group.trust.about("parity")
     assert objection is not None
     assert "Equal steps are assumed" in objection.words
+    measured = group.trusts[THRESHOLD.name].about("parity")
+    assert measured is not None
+    assert "Equal steps are assumed" not in measured.words
 
 
 # --- simulation ---------------------------------------------------------------------------------------------

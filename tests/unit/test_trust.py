@@ -79,6 +79,14 @@ def test_more_than_half_of_the_trials_disturbed_bars(tmp_path: Path, disturbed: 
     assert kinds(group)["noise"] is bars
 
 
+def test_a_disturbed_run_is_measured_anew_with_enough_seeds(tmp_path: Path) -> None:
+    root = disturb(written(tmp_path / "r", seeds=1), 2)
+    trust = group_in(root).trust
+    assert {item.kind for item in trust.reasons} == {"seeds", "noise"}
+    (fix,) = trust.fixes
+    assert fix.endswith(f": rldyno run {root} --out {root}-again --seeds 5..30")
+
+
 def test_one_seed_bars_and_few_weaken(tmp_path: Path) -> None:
     assert kinds(group_in(written(tmp_path / "r", seeds=1)))["seeds"]
     assert not kinds(group_in(written(tmp_path / "s", seeds=4)))["seeds"]

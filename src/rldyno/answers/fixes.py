@@ -26,7 +26,11 @@ def resume(results: Results) -> str:
 
 def again(results: Results) -> str:
     """The same study, measured anew: the one in the record, wherever its file is now."""
-    return run_command(results.directory, out=Path(f"{results.directory}-again"))
+    return run_command(results.directory, out=anew(results))
+
+
+def anew(results: Results) -> Path:
+    return Path(f"{results.directory}-again")
 
 
 def changed(results: Results) -> str:
@@ -36,8 +40,10 @@ def changed(results: Results) -> str:
     return f"rldyno run {study} --out {results.directory}-again"
 
 
-def quieter(results: Results) -> str:
-    return f"Run it again while the machine is idle (`rldyno doctor` shows other load): {again(results)}"
+def quieter(results: Results, few_seeds: bool) -> str:
+    seeds = f"{ENOUGH_RUNS}..{MOST_SEEDS}" if few_seeds and results.manifest.adaptive is None else None
+    command = run_command(results.directory, out=anew(results), seeds=seeds)
+    return f"Run it again while the machine is idle (`rldyno doctor` shows other load): {command}"
 
 
 def larger_budget(results: Results) -> str:

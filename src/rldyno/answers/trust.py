@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rldyno.answers import fixes
+from rldyno.answers.ranking import EXPECTED
 from rldyno.columns import Column
 from rldyno.proofs.certificate import ABSENT, STALE, VALID
 from rldyno.records.files import Json
@@ -103,7 +104,10 @@ class Trust:
 
     @property
     def fixes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(objection.fix for objection in self.reasons if objection.fix))
+        """Each once. More seeds do not help a run on a disturbed machine: it has to be measured anew."""
+        noisy = any(objection.kind == NOISE and objection.bars for objection in self.objections)
+        useful = (item.fix for item in self.reasons if item.fix and not (noisy and item.kind == SEEDS))
+        return tuple(dict.fromkeys(useful))
 
     def about(self, kind: str) -> Objection | None:
         return next((objection for objection in self.objections if objection.kind == kind), None)
@@ -187,7 +191,8 @@ def disturbed(results: Results, runs: Sequence[Runs]) -> Objection | None:
         return None
     share = f"{count} of {len(scores)} trials"
     words = f"{share} ran on a disturbed machine (noise score above {TOO_NOISY:g})."
-    return Objection(NOISE, count > len(scores) / 2, words, fixes.quieter(results))
+    few = min(map(len, runs)) < ENOUGH_RUNS
+    return Objection(NOISE, count > len(scores) / 2, words, fixes.quieter(results, few))
 
 
 def unproven_runs(results: Results, contestant: str, certificates: Iterable[str]) -> Objection | None:
@@ -235,9 +240,7 @@ def parity(results: Results, group: Group, metric: Column) -> Objection | None:
     known = [row.parity.more_seeds for row in open_still if row.parity is not None]
     more = [missing for missing in known if missing is not None]
     needed = f" ({seeds_words(max(more))})" if more and len(more) == len(known) else ""
-    assumed = (
-        "" if group.shared_steps is None else " Equal steps are assumed: the computations are proven equal."
-    )
+    assumed = " Equal steps are assumed: the computations are proven equal." if metric is EXPECTED else ""
     words = f"Too few seeds to tell whether {names(open_still)} {verb} like `{reference}`{needed}.{assumed}"
     return Objection(PARITY, False, words)
 
