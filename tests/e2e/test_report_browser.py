@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from playwright.sync_api import Browser, Error, Page, Request, sync_playwright
 
 from browser import find
 from report_parts import report_of
+from rldyno.answers.analysis import Analysis
+from rldyno.report.figures import write_figures
 from synthetic import COMPILE, TORCH, ZOO, Shape, write_results
 
 pytestmark = pytest.mark.browser
@@ -294,6 +297,55 @@ def test_it_can_be_used_without_a_mouse_or_eyes(opened: Opened) -> None:
     assert page.locator("html[lang=en]").count() == 1
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the answer"
+
+
+CUT_OFF = """(charts) => charts.flatMap((chart) => {
+  const svg = chart.matches("svg") ? chart : chart.querySelector("svg");
+  const height = svg.getBoundingClientRect();
+  const width = chart.getBoundingClientRect();
+  return [...svg.querySelectorAll("text")].filter((text) => {
+    const box = text.getBoundingClientRect();
+    const inside = box.left >= width.left - 1 && box.right <= width.right + 1
+      && box.top >= height.top - 1 && box.bottom <= height.bottom + 1;
+    return box.width && (!inside || text.textContent.includes("…"));
+  }).map((text) => `${chart.dataset.chart}: ${text.textContent}`);
+})"""
+"""Texts of charts that reach beyond their picture, or are shortened."""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_text_of_a_chart_is_cut_off(browser: Browser, report: Path, width: int) -> None:
+    opened = Opened(browser, report, folded=True, viewport={"width": width, "height": 900})
+    opened.page.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+    opened.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    opened.page.locator(".chart:not(:has(svg))").first.wait_for(state="detached")
+    assert opened.page.locator(".chart").evaluate_all(CUT_OFF) == []
+    opened.page.close()
+
+
+def test_no_text_of_a_picture_is_cut_off(browser: Browser, tmp_path: Path) -> None:
+    shape = Shape(contestants=ZOO, algorithms=["dqn"], cores=(1, 2), seeds=2, sample_hz=2, limits=True)
+    analysis = Analysis.load(write_results(tmp_path / "r", shape))
+    pictures = [path for path in write_figures(analysis, tmp_path / "out", ["svg"]) if path.suffix == ".svg"]
+    page = browser.new_page()
+    page.set_content("".join(f"<p>{path.read_text()}</p>" for path in pictures))
+    assert page.locator("svg").count() == len(pictures) > 20
+    assert page.locator("svg").evaluate_all(CUT_OFF) == []
+    page.close()
+
+
+def test_an_axis_survives_hidden_contestants(opened: Opened) -> None:
+    """With only the best or nobody left, a logarithmic axis has no range of its own."""
+    page = opened.page
+    ticks = page.locator(".chart[data-chart=distance]").first.locator(".role-axis-label text")
+    for button in page.locator(".legend button").all():
+        button.dispatch_event("click")
+        page.wait_for_timeout(200)
+        labels = [text for text in ticks.all_text_contents() if text.endswith("×")]
+        assert labels[:2] == ["1×", "2×"]
+        assert "500k×" not in labels
+    odd = page.locator(".chart svg text", has_text=re.compile("NaN|undefined|Infinity"))
+    assert odd.count() == 0
 
 
 def test_a_foreign_directory_is_a_clear_problem(tmp_path: Path) -> None:

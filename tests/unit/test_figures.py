@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from rldyno.answers.analysis import Analysis
 from rldyno.cli import app
 from rldyno.errors import Problem
+from rldyno.report import theme
 from rldyno.report.figures import charts_of, write_figures
 from rldyno.report.sections import all_sections
 from rldyno.report.sections.proof import divergences, proof_summary, rung_tables
@@ -136,6 +137,20 @@ def test_a_picture_alone_says_what_it_is_of(directory: Path) -> None:
     said = {name: " ".join(spec["title"]["subtitle"]) for name, spec in specs.items()}
     assert said["dqn-on-cartpole-v1--cpu"] == "DQN on CartPole-v1"
     assert said["all-trials--noise"] == "All trials"
+
+
+def test_no_colour_means_a_contestant_and_a_part() -> None:
+    """On white and on black, every two of them are far apart in red, green and blue."""
+    contestants = [*theme.toolchain_colours().values(), *theme.OTHER_COLOURS]
+    for scheme in (0, 1):
+        for part in theme.PART_COLOURS:
+            for contestant in contestants:
+                apart = [channel(part[scheme], at) - channel(contestant[scheme], at) for at in (1, 3, 5)]
+                assert sum(step**2 for step in apart) ** 0.5 > 25, (part, contestant)
+
+
+def channel(colour: str, at: int) -> int:
+    return int(colour[at : at + 2], 16)
 
 
 def test_the_command_writes_figures(directory: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from rldyno.report.parts import (
     ASIDE,
     above,
     bounded,
+    dashed_ranges,
     data,
     hollow,
     note,
@@ -84,8 +85,12 @@ def draw_stacked(
     column: str,
     x_title: str,
     form: str,
+    columns: int = 3,
 ) -> AltairChart:
-    """A bar per contestant, made of parts: rows with `part`, `part_order`, `text` and the column."""
+    """A bar per contestant, made of parts: rows with `part`, `part_order`, `text` and the column.
+
+    `columns`: of the legend; three fit into the width of a telephone.
+    """
     bars = (
         visible(data())
         .mark_bar(cornerRadius=1)
@@ -98,7 +103,7 @@ def draw_stacked(
                 axis=alt.Axis(format=form, tickCount=5, grid=False),
             ),
             y=rows_axis(theme, "contestant:N"),
-            color=part_colour(theme, parts, palette),
+            color=part_colour(theme, parts, palette, columns),
             order=alt.Order("part_order:Q"),
             tooltip=[
                 alt.Tooltip("contestant:N"),
@@ -126,7 +131,7 @@ def draw_against_axis(
     )
     y = alt.Y("y:Q", title=y_title, scale=alt.Scale(zero=True), axis=plain_axis())
     line = base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=dash(theme))
-    bars = base.mark_rule(strokeWidth=2, opacity=0.5).encode(y="low:Q", y2="high:Q")
+    bars = dashed_ranges(base.mark_rule(strokeWidth=2, opacity=0.5)).encode(y="low:Q", y2="high:Q")
     point = hollow(base.mark_point(size=60, strokeWidth=2), theme).encode(
         y=y,
         shape=shape(theme),

@@ -21,12 +21,21 @@ def data() -> AltairChart:
 
 
 def bounded(chart: AltairChart) -> AltairChart:
-    """Rules from `start` to `end`, the bounds of an interval; of no length where there is none."""
+    """Rules from `start` to `end`, the bounds of an interval; of no length where there is none.
+
+    Dashed where they are only the `range` of the runs.
+    """
     ends = {
         end: f"isValid(datum.{column}) ? datum.{column} : datum.value"
         for end, column in (("start", "low"), ("end", "high"))
     }
-    return chart.transform_calculate(**ends).mark_rule(strokeWidth=2, opacity=0.55)
+    return dashed_ranges(chart.transform_calculate(**ends).mark_rule(strokeWidth=2, opacity=0.55))
+
+
+def dashed_ranges(rules: AltairChart) -> AltairChart:
+    return rules.encode(
+        strokeDash=alt.condition("datum.range === true", alt.value([3, 3]), alt.value([1, 0]))
+    )
 
 
 def hollow(points: AltairChart, theme: Theme) -> AltairChart:
@@ -81,12 +90,12 @@ def note(theme: Theme) -> AltairChart:
     )
 
 
-def part_colour(theme: Theme, parts: Sequence[str], palette: str) -> Any:
-    """Parts have colours that no contestant has. Three columns of the legend fit on a telephone."""
+def part_colour(theme: Theme, parts: Sequence[str], palette: str, columns: int) -> Any:
+    """Parts have colours that no contestant has."""
     return alt.Color(
         "part:N",
         scale=alt.Scale(domain=list(parts), range=list(theme.palettes[palette][: len(parts)])),
-        legend=alt.Legend(title=None, orient="top", columns=3, symbolType="square"),
+        legend=alt.Legend(title=None, orient="top", columns=columns, symbolType="square"),
     )
 
 

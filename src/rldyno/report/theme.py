@@ -23,7 +23,7 @@ OTHER_COLOURS: tuple[Colour, ...] = (
     ("#aa4499", "#d58fca"),
     ("#ddcc77", "#e8dc9c"),
     ("#117733", "#4cb877"),
-    ("#332288", "#9a8fe0"),
+    ("#0f4c5c", "#5fb3c4"),
     ("#999933", "#c8c864"),
     ("#661100", "#c07a62"),
 )
@@ -78,6 +78,9 @@ class Theme:
     grid: str
     width: int | str
     legend: bool
+    font: str
+    left: int
+    """Pixels left of a chart."""
 
     @property
     def names(self) -> list[str]:
@@ -145,6 +148,8 @@ def html_theme(styles: tuple[Style, ...]) -> Theme:
         grid="var(--line)",
         width="container",
         legend=False,
+        font="system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif",
+        left=4,
     )
 
 
@@ -158,8 +163,11 @@ def picture_theme(styles: tuple[Style, ...]) -> Theme:
         ink="#1c2024",
         muted="#5b636b",
         grid="#e3e6e9",
-        width=420,
+        width=440,
         legend=True,
+        # All of one width: a picture is laid out here and shown elsewhere.
+        font="Helvetica, Arial, 'Liberation Sans', sans-serif",
+        left=20,
     )
 
 
@@ -215,7 +223,7 @@ def finished(chart: AltairChart, theme: Theme, title: str, height: Any = 210, ri
             subtitleFontSize=12,
             offset=8,
         ),
-        padding={"left": 4, "right": right, "top": 4, "bottom": 4},
+        padding={"left": theme.left, "right": right, "top": 4, "bottom": 4},
         autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
         config=config(theme),
     )
@@ -224,7 +232,7 @@ def finished(chart: AltairChart, theme: Theme, title: str, height: Any = 210, ri
 def config(theme: Theme) -> dict[str, Any]:
     return {
         "background": theme.background,
-        "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif",
+        "font": theme.font,
         "view": {"stroke": None},
         "axis": {
             "labelColor": theme.muted,

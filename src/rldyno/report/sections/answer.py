@@ -19,10 +19,11 @@ from rldyno.report.material import Material
 from rldyno.report.parts import above, data, plain_axis, ratio_axis, reaching, rows_axis
 from rldyno.report.section import Chart, Panel, Section, significant
 from rldyno.report.theme import AltairChart, Theme, colour, finished, shape, visible
+from rldyno.stats.estimates import RANGE
 from rldyno.text.numbers import factor, interval, number
 
 INTERVALS = (
-    "Points are estimates over seeds, lines their 95 % intervals, or the range of the runs where these are "
+    "Points are estimates over seeds, lines their 95 % intervals, dashed lines the range of runs that are "
     "too few for an interval. Hollow points are shown but not ranked."
 )
 
@@ -96,6 +97,7 @@ def answer_rows(group: Group, metric: Column) -> list[dict[str, Any]]:
                 "value": significant(estimate.point * metric.scale),
                 "low": low,
                 "high": high,
+                "range": estimate.kind == RANGE,
                 "text": " ".join(filter(None, words)),
             }
         )

@@ -45,7 +45,7 @@ CURVES = (
     learning_curve("learning-steps", "step", "environment steps", "Mean return against environment steps"),
     learning_curve("learning-episodes", "episode", "episodes", "Mean return against episodes"),
     learning_curve(
-        "learning-time", "time_s", "seconds since start", "Mean return against time, start-up included"
+        "learning-time", "time_s", "seconds since start, start-up included", "Mean return against time"
     ),
 )
 

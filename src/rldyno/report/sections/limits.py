@@ -16,13 +16,14 @@ from rldyno.report.parts import ratio_axis
 from rldyno.report.section import Chart, Section, significant
 from rldyno.report.theme import AltairChart, Theme
 from rldyno.results.load import Results
+from rldyno.stats.estimates import RANGE
 from rldyno.text.numbers import factor, number, span
 from rldyno.text.tables import Table
 
 BOUND_WORDS = {"arithmetic": "arithmetic", "memory": "memory traffic", "transfer": "copies to the device"}
 CAPTION = (
-    "Geometric means over seeds with 95 % intervals, on a logarithmic axis; 1 is the limit. "
-    "Hollow points are shown but not ranked."
+    "Geometric means over seeds with 95 % intervals, dashed where they are the range of too few runs; "
+    "on a logarithmic axis, 1 is the limit. Hollow points are shown but not ranked."
 )
 COLUMNS = (
     "Contestant",
@@ -75,6 +76,7 @@ def distance_rows(found: Sequence[Distance], ranked: Container[str]) -> list[dic
             "value": significant(one.multiple.point),
             "low": None if one.multiple.low is None else significant(one.multiple.low),
             "high": None if one.multiple.high is None else significant(one.multiple.high),
+            "range": one.multiple.kind == RANGE,
             "text": f"{factor(one.multiple.point)}, bound by {BOUND_WORDS.get(one.bound, one.bound)}",
         }
         for order, one in enumerate(found)

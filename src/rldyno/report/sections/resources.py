@@ -76,6 +76,8 @@ def split_chart(place: GroupPlace) -> Chart:
         column="mb",
         x_title="resident memory, MB",
         form="~s",
+        # It stands beside two other charts.
+        columns=2,
     )
     rows = split_rows(place.group)
     return Chart("memory-split", "Memory, by the stage that takes it", CAPTION, draw, rows)

@@ -18,6 +18,7 @@ from rldyno.report.section import Chart, ChartRow, Panel, Section, significant, 
 from rldyno.report.series import Run, RunValues
 from rldyno.results.columns import INTEGRALS, column
 from rldyno.results.integrals import integrals, missing
+from rldyno.stats.estimates import RANGE
 from rldyno.text.numbers import number
 from rldyno.text.tables import Table
 
@@ -26,8 +27,8 @@ MEASURES = {name: pl.col(name) for name in NAMES}
 # What contestants are compared by, drawn before liu2022's integrals.
 COMPARED = ("threshold_s", "steps_per_s")
 ESTIMATES = (
-    "Estimates over seeds; bars are their 95 % intervals, or the range of the runs where these are too few "
-    "for an interval. Hollow points are shown but not ranked."
+    "Estimates over seeds; bars are their 95 % intervals, dashed bars the range of runs that are too few for "
+    "an interval. Hollow points are shown but not ranked."
 )
 QUARTILES = "Medians over seeds; bars lie between the quartiles."
 AXIS_TITLES = {"cores": "CPU cores", "workers": "workers"}
@@ -121,6 +122,7 @@ def estimate_rows(family: Family, name: str) -> list[dict[str, Any]]:
                     "contestant": row.contestant,
                     "x": place.group.axes[family.axis],
                     "ranked": row.unranked is None and not place.group.trust.barred,
+                    "range": found.kind == RANGE,
                     "y": significant(found.point * scale),
                     "low": significant(low * scale),
                     "high": significant(high * scale),

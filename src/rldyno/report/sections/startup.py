@@ -24,10 +24,10 @@ from rldyno.text.tables import Table
 from rldyno_rig import schema
 
 CAPTION = (
-    "Left: from the start of the process to the first training step; the first call includes compilation; "
-    "means over seeds. Right: start-up, then the steps that fill a replay memory, then steps with their "
-    "updates, from geometric means over seeds. Where two lines cross, the contestant that started later has "
-    "caught up."
+    "Start-up: from the start of the process to the first training step; the first call includes "
+    "compilation; means over seeds. Time of a run: start-up, then the steps that fill a replay memory, then "
+    "steps with their updates, from geometric means over seeds. Where two lines cross, the contestant that "
+    "started later has caught up."
 )
 PART_WORDS = {"first_call": "first call", "warm": "warm-up"}
 # Steps for which the time of a run is drawn.
