@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from rldyno.answers.analysis import Analysis
+from rldyno.answers.groups import STARTUP, THROUGHPUT
 from rldyno.errors import Problem
 from rldyno.launch.launcher import PreparedTrial
 from rldyno.launch.local import LocalLauncher
@@ -240,6 +242,21 @@ def test_trials_with_cold_warm_and_unknown_caches_are_never_averaged(tmp_path: P
     results = load_results(home)
     assert "caches" in results.axes
     assert set(results.trials["caches"]) == {"cold", "warm", None}
+
+
+@pytest.mark.parametrize(("kind", "doubted"), [("cold", False), ("warm", False), (None, True)])
+def test_start_up_is_in_doubt_where_records_do_not_say_what_caches_held(
+    tmp_path: Path, kind: str | None, doubted: bool
+) -> None:
+    home = write_results(tmp_path / "r", Shape(algorithms=["dqn"]))
+    for path in (home / "trials").iterdir():
+        file = replace(TrialFile.read(path), caches=kind)
+        (path / "trial.json").write_text(json.dumps(file.to_json()))
+    analysis = Analysis.load(home)
+    (group,) = analysis.comparisons
+    found = analysis.trust(group, STARTUP).about("caches")
+    assert (found is not None) == doubted
+    assert analysis.trust(group, THROUGHPUT).about("caches") is None
 
 
 def test_a_signal_while_caches_are_filled_stops_the_trial(tmp_path: Path) -> None:

@@ -32,7 +32,20 @@ if TYPE_CHECKING:
 
 CLEAR, UNSURE, BARRED = "clear", "unsure", "barred"
 
-ALONE, UNMEASURED, UNREACHED, SEEDS, NOISE, CERTIFICATE, UNLEARNED, PARITY, CHANCE, PENDING, UNTUNED = (
+(
+    ALONE,
+    UNMEASURED,
+    UNREACHED,
+    SEEDS,
+    NOISE,
+    CERTIFICATE,
+    UNLEARNED,
+    PARITY,
+    CHANCE,
+    PENDING,
+    UNTUNED,
+    CACHES,
+) = (
     "alone",
     "unmeasured",
     "unreached",
@@ -44,6 +57,7 @@ ALONE, UNMEASURED, UNREACHED, SEEDS, NOISE, CERTIFICATE, UNLEARNED, PARITY, CHAN
     "chance",
     "pending",
     "untuned",
+    "caches",
 )
 
 KINDS = {
@@ -58,6 +72,7 @@ KINDS = {
     CHANCE: "may be chance",
     PENDING: "trials not ended",
     UNTUNED: "not tuned",
+    CACHES: "unknown caches",
 }
 """Objections in a few words."""
 
@@ -291,6 +306,16 @@ def untuned(results: Results, group: Group, metric: Column) -> Objection | None:
     return Objection(UNTUNED, False, f"{untuned_words(task)}.")
 
 
+def caches(results: Results, group: Group, metric: Column) -> Objection | None:
+    """To start-up alone: records of older versions do not say what compilers found."""
+    if metric.name != "startup_s" or len(group.ranked) < 2 or group.axes.get("caches") is not None:
+        return None
+    words = (
+        "It was not recorded whether compile caches were empty: a first run may have filled those of others."
+    )
+    return Objection(CACHES, False, words, f"Run it again: {fixes.again(results)}")
+
+
 Rule = Callable[[Results, "Group", Column], Objection | None]
 RULES: tuple[Rule, ...] = (
     alone,
@@ -304,6 +329,7 @@ RULES: tuple[Rule, ...] = (
     chance,
     pending,
     untuned,
+    caches,
 )
 
 
