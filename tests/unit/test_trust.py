@@ -13,13 +13,15 @@ from test_answers import printed
 from typer.testing import CliRunner
 
 import rldyno
-from rldyno.answers import trust
+from rldyno.answers import fixes, trust
 from rldyno.answers.analysis import Analysis
 from rldyno.answers.groups import MEMORY, THRESHOLD, THROUGHPUT, Group
 from rldyno.answers.trust import BARRED, CLEAR, UNSURE, Objection, Trust
 from rldyno.answers.wording import headline, sentence
 from rldyno.cli import app
+from rldyno.records.manifest import AdaptiveSeeds
 from rldyno.results.columns import column
+from rldyno.results.load import load_results
 from rldyno_rig import schema
 from synthetic import NUMPY, TORCH, Contestant, Shape, write_results
 
@@ -285,3 +287,12 @@ def test_a_few_episodes_tell_nothing(tmp_path: Path) -> None:
     for path in root.glob("trials/*/episodes.csv"):
         path.write_text("\n".join(path.read_text().splitlines()[:20]) + "\n")
     assert group_in(root).unlearned is None
+
+
+def test_more_seeds_are_never_fewer_than_the_study_plans(tmp_path: Path) -> None:
+    """`rldyno run DIR --seeds` refuses to drop seeds."""
+    results = load_results(written(tmp_path / "r", seeds=12))
+    assert fixes.adaptive_seeds(results, 5, 10).endswith("--seeds 5..12")
+    rule = AdaptiveSeeds(2, 30, "resolved", 0.02)
+    adaptive = replace(results, manifest=replace(results.manifest, adaptive=rule))
+    assert fixes.adaptive_seeds(adaptive, 5, 10).endswith("--seeds 5..30")

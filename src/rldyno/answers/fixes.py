@@ -84,8 +84,11 @@ def deciding_seeds(results: Results, have: int, more: int) -> str:
 
 
 def adaptive_seeds(results: Results, fewest: int, most: int) -> str:
-    """More seeds after results were seen, by the rule whose tests allow for that."""
-    return f"For more seeds: {resume(results)} --seeds {fewest}..{most}"
+    """More seeds after results were seen, by the rule whose tests allow for it; none is dropped."""
+    adaptive, highest = results.manifest.adaptive, results.trials["seed"].max()
+    assert isinstance(highest, int)
+    most = max(most, highest + 1, adaptive.max if adaptive else 0)
+    return f"For more seeds: {run_command(results.directory, seeds=f'{fewest}..{most}')}"
 
 
 def finish(results: Results) -> str:
