@@ -113,8 +113,6 @@ def test_log_rank_on_freireichs_remissions() -> None:
     placebo_times = [1, 1, 2, 2, 3, 4, 4, 5, 5, 8, 8, 8, 8, 11, 11, 12, 12, 15, 17, 22, 23]
     placebo = stack(np.array(placebo_times, dtype=float), np.ones(21, dtype=bool))
     assert log_rank(drug, placebo) < 5e-4
-    assert log_rank(drug, placebo, side=1) < log_rank(drug, placebo)
-    assert log_rank(drug, placebo, side=-1) > 0.99
 
 
 def test_fisher_by_hand() -> None:

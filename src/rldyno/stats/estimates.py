@@ -107,15 +107,15 @@ def combined(over: Estimate, under: Estimate, n: int) -> Estimate:
     """The ratio of two figures from their intervals: the distances to the ends, as logarithms, add like
     standard errors (MOVER, Donner and Zou 2012).
     """
-    assert over.low is not None
-    assert over.high is not None
-    assert under.low is not None
-    assert under.high is not None
-    point = over.point / under.point
-    down = math.hypot(math.log(over.point / over.low), math.log(under.high / under.point))
-    up = math.hypot(math.log(over.high / over.point), math.log(under.point / under.low))
     kind = RANGE if RANGE in (over.kind, under.kind) else INTERVAL
-    return Estimate(point, point * math.exp(-down), point * math.exp(up), n, kind)
+    with np.errstate(divide="ignore", over="ignore"):
+        ends, base_ends = (
+            np.log(np.array([one.low, one.high], dtype=np.float64) / one.point) for one in (over, under)
+        )
+        # To the lower end of the one belongs the upper end of the other.
+        reach = np.hypot(ends, base_ends[::-1])
+        low, high = (over.point / under.point * np.exp([-reach[0], reach[1]])).tolist()
+    return Estimate(over.point / under.point, low, high, n, kind)
 
 
 def as_factor(found: Difference, n: int) -> Estimate:

@@ -38,30 +38,23 @@ def two_groups_p(a: Floats, b: Floats) -> float:
     return log_rank(as_times(a), as_times(b))
 
 
-def permutation_p(scores: Floats, first: int, *, side: int = 0) -> float:
-    """How often a random split of the scores puts a sum as extreme as theirs on the `first` ones.
+def permutation_p(scores: Floats, first: int) -> float:
+    """How often a random split of the scores gives the `first` ones a sum as extreme as theirs, either way.
 
-    By hand, since SciPy's log-rank test knows the normal approximation only, too rough for five runs.
-    `side` is 0 for two-sided, 1 when only a high sum counts, −1 for a low one. All splits are counted while
-    they are few; beyond that the sum is taken as normal with its permutation variance.
+    By hand, since SciPy's log-rank test knows the normal approximation only, too rough for five runs. All
+    splits are counted while they are few; beyond that the sum is taken as normal with its permutation
+    variance.
     """
     n = len(scores)
     if not 0 < first < n:
         return 1.0
     centred = scores - scores.mean()
-    observed = float(centred[:first].sum())
+    observed = abs(float(centred[:first].sum()))
     if math.comb(n, first) <= EXACT_SPLITS:
         sums = centred[_splits(n, first)].sum(axis=1)
-        slack = 1e-9 * float(np.abs(centred).sum())
-        extreme = (
-            np.abs(sums) >= abs(observed) - slack if side == 0 else side * sums >= side * observed - slack
-        )
-        return float(extreme.mean())
+        return float((np.abs(sums) >= observed - 1e-9 * float(np.abs(centred).sum())).mean())
     variance = first * (n - first) / (n * (n - 1)) * float((centred**2).sum())
-    if variance == 0:
-        return 1.0
-    z = observed / math.sqrt(variance)
-    return 2 * NORMAL.cdf(-abs(z)) if side == 0 else NORMAL.cdf(-side * z)
+    return 1.0 if variance == 0 else 2 * NORMAL.cdf(-observed / math.sqrt(variance))
 
 
 def fisher(hits: int, n: int, base_hits: int, base_n: int) -> float:
@@ -78,13 +71,13 @@ def _splits(n: int, first: int) -> NDArray[np.intp]:
     return np.array(list(itertools.combinations(range(n), first)), dtype=np.intp)
 
 
-def log_rank(a: Floats, b: Floats, *, side: int = 0) -> float:
+def log_rank(a: Floats, b: Floats) -> float:
     """p of the log-rank test on `stack`ed (time, reached) runs: do both see the event at the same pace?
 
     Runs are scored by the Nelson–Aalen estimate of the pooled sample, Savage's score Λ(t) − reached, high for
-    late runs, and the scores are permuted. `side` = 1 counts only an `a` that is later.
+    late runs, and the scores are permuted.
     """
-    return permutation_p(savage_scores(np.concatenate([a, b])), len(a), side=side)
+    return permutation_p(savage_scores(np.concatenate([a, b])), len(a))
 
 
 def savage_scores(runs: Floats) -> Floats:
