@@ -167,7 +167,7 @@ def test_ten_percent_slower_is_found() -> None:
 def test_more_seeds_decide_as_often_as_promised() -> None:
     """Changes of about 10 %, a spread of 10 %: 80 % of the forecasts are kept."""
     source, kept = np.random.default_rng(3), []
-    for _ in range(300):
+    for _ in range(500):
         runs = source.normal(0, 0.1, 400) + source.normal(0, 0.1)
 
         def change_of(n: int, runs: np.ndarray = runs) -> Change:
@@ -177,7 +177,7 @@ def test_more_seeds_decide_as_often_as_promised() -> None:
         if first.verdict == UNDECIDED and first.more_seeds is not None:
             kept.append(change_of(5 + first.more_seeds).verdict != UNDECIDED)
     assert len(kept) > 50
-    assert 0.7 <= np.mean(kept) <= 0.95
+    assert 0.7 <= np.mean(kept) <= 0.9
 
 
 def test_noisy_single_and_unproven_runs_are_shown_but_not_judged(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_markdown_for_a_pull_request(sets: tuple[Path, Path]) -> None:
     text = markdown(compare_results(*sets, metrics=["throughput", "memory"]))
     first = next(line for line in text.splitlines() if line.startswith("| **"))
     assert first.startswith("| **slower** | `torch:eager` | DQN on CartPole-v1 | Speed, steps/s | ")
-    assert "<details><summary>unchanged and undecided</summary>" in text
+    assert "<details><summary>unchanged, undecided or not judged</summary>" in text
 
 
 def test_another_machine_and_other_versions_are_named(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def seeds_words(comparison: Changes) -> str | None:
         return f"{head}. More seeds would hardly help: the differences are too close to the threshold."
     half = known[(len(known) - 1) // 2]
     decided = sum(more <= half for more in known)
-    words = f"{head}. About {half} more seeds in both would decide {decided} of them"
+    words = f"{head}. About {half} more seed{'' if half == 1 else 's'} in both would decide {decided} of them"
     words += f", {known[-1]} more {len(known)}" if known[-1] > half else ""
     return f"{words} (each with {100 * POWER:g} % chance)."
 
@@ -156,7 +156,7 @@ def markdown(comparison: Changes) -> str:
         lines += [escaped(said), ""]
     if rest:
         lines += [
-            "<details><summary>unchanged and undecided</summary>",
+            "<details><summary>unchanged, undecided or not judged</summary>",
             "",
             *table(rest),
             "",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from rldyno.stats.distributions import ALPHA, NORMAL
+from rldyno.stats.distributions import ALPHA
 from rldyno.stats.estimates import LEVEL
 from rldyno.stats.moments import Difference, Floats, Moments, difference, paired_difference
 from rldyno.stats.power import POWER
@@ -51,19 +51,28 @@ class SessionRatio:
     def more_seeds(self, margin: float, error: float) -> int | None:
         """Seeds beyond those there are that decide with 80 % chance at this error; None beyond 300.
 
-        The mean of N pairs, of which n are known, will be N(mean, s² (1/n − 1/N)). A difference needs it
-        beyond the margin and beyond what chance does at `error`; equality needs it well within the margin.
+        The mean of N pairs, of which n are known, is predicted as for adaptive seeds: changes are taken to be
+        of the size of the spread s or smaller, so the true one is n/(n+1) of the mean so far, ± s/√(n+1).
+        A change must lie beyond the margin and beyond chance at `error`; no change, well within the margin.
         """
         total = np.arange(self.n + 1, MOST_SEEDS + 1)
         mean, spread = abs(self.sampling.mean), self.sampling.error * math.sqrt(self.n)
-        later = np.sqrt(spread**2 / total + 2 * SESSION_SPREAD**2)
-        beyond = np.maximum(margin, NORMAL.inv_cdf(1 - error / 2) * later)
-        within = np.maximum(margin - NORMAL.inv_cdf(1 - ALPHA) * later, 0)
+        sampled, shift = spread**2 / total, 2 * SESSION_SPREAD**2
         # Identical runs: the mean will stay what it is.
-        unknown = np.maximum(spread * np.sqrt(1 / self.n - 1 / total), 1e-12)
-        outside = special.ndtr((mean - beyond) / unknown) + special.ndtr((-beyond - mean) / unknown)
-        inside = special.ndtr((within - mean) / unknown) - special.ndtr((-within - mean) / unknown)
-        enough = np.flatnonzero(outside + inside >= POWER)
+        share = np.maximum(sampled, 1e-24) / (sampled + shift)
+        degrees = self.sampling.degrees * (total - 1) / (self.n - 1) / share**2
+        later = np.sqrt(sampled + shift)
+        beyond = np.maximum(margin, special.stdtrit(degrees, 1 - error / 2) * later)
+        within = np.maximum(margin - special.stdtrit(degrees, 1 - ALPHA) * later, 0)
+        new = total - self.n
+        centre = mean * self.n / total * (1 + new / (self.n + 1))
+        unknown = np.maximum(new / total * spread * np.sqrt(1 / (self.n + 1) + 1 / new), 1e-12)
+
+        def below(bound: Floats) -> Floats:
+            return np.asarray(special.stdtr(self.sampling.degrees, (bound - centre) / unknown))
+
+        chance = 1 - below(beyond) + below(-beyond) + below(within) - below(-within)
+        enough = np.flatnonzero(chance >= POWER)
         return int(enough[0]) + 1 if len(enough) else None
 
 
