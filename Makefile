@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check browser parity format setup toolchains clean bench bench-overhead bench-peers bench-contestants bench-nets bench-report
+.PHONY: help run test check browser parity format setup toolchains clean bench bench-overhead bench-peers bench-contestants bench-nets bench-report fuzz
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -70,6 +70,9 @@ bench-nets: toolchains  ## stooke2017's small network in every contestant, on on
 
 bench-report: $(STAMP)  ## a report over 10,000 synthetic trials: seconds, memory, size
 	$(BIN)/python bench/report.py
+
+fuzz: $(STAMP)  ## damaged records and wild studies through every command (FUZZ=10000 cases each; an hour)
+	$(BIN)/python tests/fuzz.py all --count $(or $(FUZZ),10000)
 
 clean:  ## remove what this checkout made (toolchains are shared and stay)
 	rm -rf $(VENV) .bench results .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Annotated
 
@@ -82,6 +83,9 @@ app.command(short_help="Run one trial directory; launchers call this.")(trial)
 
 def main() -> None:
     """Run the command; a Problem becomes one clear message and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no "×" shows "?"
     try:
         with needed_for("this command"):
             app()

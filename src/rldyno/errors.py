@@ -28,8 +28,12 @@ class Problem(Exception):
 
 
 def print_problem(problem: Problem) -> None:
-    print(f"rldyno: {problem.message}", file=sys.stderr)
+    lines = [f"rldyno: {problem.message}"]
     if problem.detail:
-        print("\n".join(f"  | {line}" for line in problem.detail.splitlines()), file=sys.stderr)
+        lines += [f"  | {line}" for line in problem.detail.splitlines()]
     if problem.fix:
-        print(f"fix: {problem.fix}", file=sys.stderr)
+        lines.append(f"fix: {problem.fix}")
+    # A path or a log may hold escape sequences: no terminal gets them.
+    for line in lines:
+        shown = "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in line)
+        print(shown, file=sys.stderr)

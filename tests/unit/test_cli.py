@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.metadata import version
 
+import pytest
 from typer.testing import CliRunner
 
 from rldyno.cli import app
@@ -34,3 +36,12 @@ def test_every_command_has_a_line_that_is_not_cut() -> None:
 
 def test_the_version() -> None:
     assert CliRunner().invoke(app, ["--version"]).output == f"rldyno {version('rldyno')}\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_output_survives_a_terminal_with_few_characters(encoding: str) -> None:
+    command = [sys.executable, "-m", "rldyno", "hyper", "dqn"]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"Traceback" not in done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rldyno.errors import Problem
+from rldyno.errors import Problem, print_problem
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.files import read_bytes, read_json, write_json
 from rldyno.records.seal import altered_files, file_hashes, read_record, write_record
@@ -114,7 +114,7 @@ def test_values_of_the_wrong_kind_are_a_problem(values: dict[str, object], tmp_p
         typed(tmp_path / "a.json", values, WorkerResult.from_json)
 
 
-@pytest.mark.parametrize("trial", ["../x", "/etc", "..", "", ".", "a/b", "a\0b"])
+@pytest.mark.parametrize("trial", ["../x", "/etc", "..", "", ".", "a/b"])
 def test_a_trial_id_is_one_component_of_a_path(trial: str, tmp_path: Path) -> None:
     with pytest.raises(Problem, match="no id of a trial"):
         ResultsDirectory(tmp_path).trial(trial)
@@ -137,3 +137,15 @@ def test_a_trial_named_twice_and_a_linked_directory_are_problems(tmp_path: Path)
 def test_the_seal_is_part_of_the_file_as_text(tmp_path: Path) -> None:
     write_record(tmp_path / "a.json", RECORD)
     assert len(json.loads((tmp_path / "a.json").read_text())["sha256"]) == 64
+
+
+def test_escape_sequences_of_a_record_never_reach_a_terminal(tmp_path: Path) -> None:
+    write_record(tmp_path / "a.json", {"message": "\x1b[31mred\x9b0m\x07\nend\tx\x7f", "\x1bkey": ["\x1b"]})
+    read = read_record(tmp_path / "a.json")
+    assert read["message"] == "\ufffd[31mred\ufffd0m\ufffd\nend\tx\ufffd"
+    assert "\x1b" not in json.dumps(read, ensure_ascii=False)
+
+
+def test_a_problem_is_printed_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    print_problem(Problem("bad \x1b[2J", detail="log \x07\nnext", fix="do \x9b this"))
+    assert capsys.readouterr().err == "rldyno: bad \ufffd[2J\n  | log \ufffd\n  | next\nfix: do \ufffd this\n"

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from rldyno.errors import Problem
 from rldyno.records.attempts import ATTEMPTS
-from rldyno.records.files import read_json, write_json
 from rldyno.records.outcome import Outcome
+from rldyno.records.seal import read_record, write_record
 from rldyno.records.trial_records import read_outcome
+from rldyno.records.typed import damaged
 from rldyno_rig.schema import OUTCOME_FILE
 
 CALIBRATIONS_FILE = "calibrations.json"
@@ -26,9 +27,17 @@ BestCalibrations = dict[str, int]
 def best_calibrations(root: Path) -> BestCalibrations:
     """Of a results directory; empty where none were kept."""
     with contextlib.suppress(Problem):
-        kept = read_json(root / CALIBRATIONS_FILE)
-        return {host: ns for host, ns in kept.items() if isinstance(ns, int) and ns > 0}
+        return read_calibrations(root / CALIBRATIONS_FILE)
     return {}
+
+
+def read_calibrations(path: Path) -> BestCalibrations:
+    """A Problem when the file is missing, damaged or altered."""
+    kept = read_record(path)
+    found = kept.get("best_ns", kept)  # older files hold nothing else
+    if not isinstance(found, dict):
+        raise damaged(path, "`best_ns` is no object")
+    return {host: ns for host, ns in found.items() if type(ns) is int and 0 < ns < 2**63}
 
 
 def collect_calibrations(root: Path) -> BestCalibrations:
@@ -51,7 +60,7 @@ def with_outcomes(best: BestCalibrations, outcomes: Iterable[Outcome]) -> BestCa
 
 
 def write_calibrations(root: Path, best: BestCalibrations) -> None:
-    write_json(root / CALIBRATIONS_FILE, dict(best))
+    write_record(root / CALIBRATIONS_FILE, {"best_ns": dict(best)})
 
 
 def _readable(paths: Iterable[Path]) -> Iterable[Outcome]:

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import stat
+import unicodedata
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -83,9 +84,10 @@ def _refuse(constant: str) -> None:
 
 
 def read_json(path: Path) -> Json:
-    """The object in the file; a Problem that names the file if it is missing or damaged."""
+    """The object in the file, without control characters; a Problem if it is missing or damaged."""
     try:
-        value = json.loads(read_bytes(path), parse_constant=_refuse)
+        data = read_bytes(path)
+        value = json.loads(data, parse_constant=_refuse)
     except FileNotFoundError:
         raise Problem(f"{path} does not exist", code=1) from None
     except (ValueError, OSError, RecursionError) as error:
@@ -98,4 +100,23 @@ def read_json(path: Path) -> Json:
             fix="delete the file and run its study again",
             code=1,
         )
-    return value
+    return printable(value) if _may_hold_controls(data) else value
+
+
+def printable(value: Any) -> Any:
+    """A JSON value whose texts have no control characters but line breaks: none may reach a terminal."""
+    if isinstance(value, str):
+        if value.isprintable():
+            return value
+        return "".join(
+            "\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c
+            for c in value
+        )
+    if isinstance(value, dict):
+        return {printable(name): printable(item) for name, item in value.items()}
+    return [printable(item) for item in value] if isinstance(value, list) else value
+
+
+def _may_hold_controls(data: bytes) -> bool:
+    """In JSON they are escaped, or in UTF-8 begin with these bytes; most records have none."""
+    return b"\\u00" in data or b"\x7f" in data or b"\xc2" in data

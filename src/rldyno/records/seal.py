@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from rldyno.errors import Problem
-from rldyno.records.files import Json, open_record, read_json, write_json
+from rldyno.records.files import Json, open_record, printable, read_json, write_json
 from rldyno_rig.schema import SCHEMA_VERSION, SEALED_SCHEMA
 
 SEAL = "sha256"
@@ -23,7 +23,7 @@ SEAL = "sha256"
 def write_record(path: Path, values: Json) -> None:
     """Write a record with its seal, atomically."""
     content = {**values, "schema": SEALED_SCHEMA}
-    write_json(path, {**content, SEAL: seal_of(content)})
+    write_json(path, {**content, SEAL: seal_of(printable(content))})  # as it will be read
 
 
 def read_record(path: Path) -> Json:

@@ -9,6 +9,7 @@ from rldyno.errors import Problem
 from rldyno.probe.metrics import sample_columns
 from rldyno.proofs.certificate import read_certificates
 from rldyno.records.attempts import ATTEMPTS
+from rldyno.records.calibrations import CALIBRATIONS_FILE, read_calibrations
 from rldyno.records.csv_files import Columns, read_csvs
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.files import is_temporary
@@ -28,6 +29,7 @@ def check_directory(root: Path) -> list[str]:
     flaws: list[str] = []
     read_certificates(directory.certificates, flaws)
     flaws += _study_flaws(directory, manifest)
+    flaws += _calibration_flaws(root / CALIBRATIONS_FILE)
     for trial in manifest.trials:
         flaws += read_trial_records(directory.trial(trial)).flaws
     flaws += _series_flaws(directory, manifest)
@@ -38,6 +40,15 @@ def check_directory(root: Path) -> list[str]:
 def _study_flaws(directory: ResultsDirectory, manifest: Manifest) -> list[str]:
     note = recorded_study(directory, manifest).note
     return [note] if note else []
+
+
+def _calibration_flaws(path: Path) -> list[str]:
+    """Trials run without it; noise scores of a directory with a damaged one are those of each trial alone."""
+    try:
+        read_calibrations(path)
+    except Problem as problem:
+        return [problem.message] if path.exists() or path.is_symlink() else []
+    return []
 
 
 def _series_flaws(directory: ResultsDirectory, manifest: Manifest) -> Iterator[str]:

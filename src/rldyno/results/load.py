@@ -124,7 +124,11 @@ def load_results(directory: Path) -> Results:
     flaws += [flaw for found in records.values() for flaw in found.flaws]
     requested = {trial: found.file for trial, found in records.items() if found.file is not None}
     for trial in in_study_order(requested, study_values(recorded.text)):
-        table.add(trial, requested[trial], records[trial].facts, records[trial].outcome)
+        try:
+            table.add(trial, requested[trial], records[trial].facts, records[trial].outcome)
+        except Problem as problem:
+            flaws.append(f"{paths.trial(trial) / schema.OUTCOME_FILE} is damaged: {problem.message}")
+            table.add(trial, requested[trial], records[trial].facts, None)
     ended = {row["trial"] for row in table.rows if row["status"] != PENDING}
     if not ended:
         raise Problem(

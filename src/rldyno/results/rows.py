@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rldyno.columns import Column
+from rldyno.errors import Problem
 from rldyno.records.outcome import NO_RESULT, Outcome
 from rldyno.records.outcome import NOT_RECORDED as NOT_KEPT
 from rldyno.records.status import PENDING
@@ -16,6 +17,8 @@ Path = tuple[str, ...]
 Blocks = dict[Path, list[tuple[str, str]]]
 """Path of an object in a record → (column, field) of what it holds: each object is looked up once."""
 _TRIAL_FILE = "trial:"
+KINDS: Mapping[Any, tuple[type, ...]] = {int: (int, float), float: (int, float), str: (str,), bool: (bool,)}
+"""Kind of a column → types of its values in a record."""
 
 
 class RowReader:
@@ -42,6 +45,9 @@ class RowReader:
             (column, column.derive)
             for column in self._columns.values()
             if column.derive is not None and column.parts
+        ]
+        self._kinds = [
+            (name, KINDS[self._columns[name].kind]) for block in self._measured.values() for name, _ in block
         ]
         self._default_reasons = {name: column.missing or NOT_KEPT for name, column in self._columns.items()}
         self._explained = [
@@ -73,17 +79,27 @@ class RowReader:
                 row[name] = block.get(field)
             empty = [pair for pair in columns if row[pair[0]] is None]
             if empty:
-                reasons, whole = block.get("reasons") or {}, _reason_of_block(outcome, path)
+                reasons, whole = _texts(block.get("reasons")), _reason_of_block(outcome, path)
                 said |= {name: why for name, field in empty if (why := reasons.get(field) or whole)}
         for name in self._texts:
             row[name] = shares_text(row[name])
         for name, convert in self._converted:
             if row[name] is not None:
-                row[name] = convert(row[name])
+                row[name] = _converted(name, convert, row[name])
+        self._check_kinds(row)
         for column, derive in self._computed:
             self._compute(column, derive, row, said)
         missing = [name for name in self._explained if row[name] is None]
         return row, {name: said.get(name) or self._default_reasons[name] for name in missing}
+
+    def _check_kinds(self, row: Row) -> None:
+        """A Problem when a record holds a text where a number must be, or the like."""
+        for name, kinds in self._kinds:
+            value = row[name]
+            if value is not None and type(value) not in kinds:
+                raise Problem(f"`{name}` has a value of the wrong kind", code=1)
+            if type(value) is int and abs(value) >= 2**63:
+                raise Problem(f"`{name}` is too large", code=1)
 
     def _compute(self, column: Column, derive: Callable[..., Any], row: Row, said: dict[str, str]) -> None:
         name = column.name
@@ -99,15 +115,25 @@ class RowReader:
             row[name] = derive(row[name], *known)
 
 
+def _converted(name: str, convert: Callable[..., Any], value: Any) -> Any:
+    try:
+        return convert(value)
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise Problem(f"`{name}` has a value of the wrong kind", code=1) from error
+
+
 def _block(record: Any, path: Path) -> Mapping[str, Any]:
     """The object under a path of names; empty where the record has none."""
     block = record
     for name in path:
         block = block.get(name) if isinstance(block, dict) else getattr(block, name, None)
-    if block is None:
-        return {}
-    found: Mapping[str, Any] = block if isinstance(block, dict) else vars(block)
-    return found
+    if isinstance(block, dict):
+        return block
+    return getattr(block, "__dict__", {})
+
+
+def _texts(reasons: Any) -> Mapping[str, str]:
+    return {name: str(why) for name, why in reasons.items() if why} if isinstance(reasons, dict) else {}
 
 
 def _reason_of_block(outcome: Outcome, path: Path) -> str | None:

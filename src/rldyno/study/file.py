@@ -36,6 +36,8 @@ FIX = "correct the study; docs/studies.md explains every key"
 
 
 def _wrapped(value: Any) -> Any:
+    if isinstance(value, list | tuple) and len(value) > MAX_TRIALS:
+        raise ValueError(f"{len(value):,} values; the limit is {MAX_TRIALS:,}")
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
@@ -64,8 +66,10 @@ def _algorithm(name: str) -> str:
 
 Item = TypeVar("Item")
 Axis = Annotated[tuple[Item, ...], BeforeValidator(_wrapped), AfterValidator(_distinct)]
-Count = Annotated[int, BeforeValidator(whole), Field(ge=1)]
-Seed = Annotated[int, BeforeValidator(whole), Field(ge=0)]
+# Records and tables hold whole numbers of 64 bits; no trial comes near these bounds.
+Count = Annotated[int, BeforeValidator(whole), Field(ge=1, le=10**12)]
+Processors = Annotated[int, BeforeValidator(whole), Field(ge=1, le=4096)]
+Seed = Annotated[int, BeforeValidator(whole), Field(ge=0, lt=2**63)]
 
 
 class _Frozen(BaseModel):
@@ -75,7 +79,7 @@ class _Frozen(BaseModel):
 class StopRule(_Frozen):
     """Stop once the mean return of the last `episodes` episodes reaches `return`."""
 
-    return_: float = Field(alias="return")
+    return_: float = Field(alias="return", ge=-1e15, le=1e15)
     episodes: Count = 100
 
 
@@ -84,7 +88,7 @@ class BudgetTable(_Frozen):
 
     steps: Count | None = None
     episodes: Count | None = None
-    wall_s: Annotated[float, Field(gt=0)] | None = None
+    wall_s: Annotated[float, Field(gt=0, le=1e9)] | None = None
     stop: StopRule | None = None
 
 
@@ -98,8 +102,8 @@ class StudyFile(_Frozen):
     environments: Axis[Annotated[str, AfterValidator(check_environment)]]
     max_episode_steps: Axis[Count | None] = (None,)
     devices: Axis[Literal["cpu", "cuda"]] = ("cpu",)
-    cores: Axis[Count] = (1,)
-    workers: Axis[Count] = (1,)
+    cores: Axis[Processors] = (1,)
+    workers: Axis[Processors] = (1,)
     seeds: Annotated[Axis[Seed], BeforeValidator(all_seeds)]
     """All that may be needed."""
     adaptive: Annotated[Adaptive | None, BeforeValidator(adaptive_part)] = Field(

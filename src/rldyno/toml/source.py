@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
+import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,11 @@ from typing import Any
 from rldyno.errors import Problem
 from rldyno.toml.lines import Location, key_name, locate
 from rldyno.toml.suggestions import nearest
+
+SHOWN = 30
+"""Mistakes that a message lists."""
+LONGEST = 1_000_000
+"""Characters of a file: none that a person writes is longer."""
 
 
 @dataclass
@@ -23,7 +30,8 @@ class Source:
     table: dict[str, Any]
     text: str | None = None
     """None for a table from code."""
-    mistakes: list[tuple[int, str]] = field(default_factory=list)
+    mistakes: dict[tuple[int, str], None] = field(default_factory=dict)
+    """(line, message): a set that keeps its order."""
 
     @functools.cached_property
     def lines(self) -> dict[Location, int]:
@@ -32,9 +40,7 @@ class Source:
 
     def mistake(self, location: Location, message: str) -> None:
         key = key_name(location)
-        entry = (self.line(location), f"{key}: {message}" if key else message)
-        if entry not in self.mistakes:
-            self.mistakes.append(entry)
+        self.mistakes[self.line(location), f"{key}: {message}" if key else message] = None
 
     def line(self, location: Location) -> int:
         """Of the location, or of the closest thing around it that stands in the file."""
@@ -49,7 +55,8 @@ class Source:
         ]
         if len(lines) == 1:
             return Problem(lines[0], fix=fix)
-        return Problem(f"{self.path} has {len(lines)} mistakes", detail="\n".join(lines), fix=fix)
+        shown = lines[:SHOWN] + ([f"… and {len(lines) - SHOWN:,} more"] if len(lines) > SHOWN else [])
+        return Problem(f"{self.path} has {len(lines):,} mistakes", detail="\n".join(shown), fix=fix)
 
 
 def read(path: Path) -> Source:
@@ -70,13 +77,42 @@ def read(path: Path) -> Source:
 
 def parse(path: Path | str, text: str) -> Source:
     """Parse the text of a TOML file; `path` names it in messages."""
+    if len(text) > LONGEST:
+        raise Problem(f"{path} has {len(text):,} characters", fix=f"give a file of at most {LONGEST:,}")
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise Problem(
             _syntax(path, text, str(error)), fix="correct the TOML syntax (https://toml.io)"
         ) from None
-    return Source(path, table, text)
+    except (RecursionError, ValueError) as error:
+        why = "tables or arrays are nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise Problem(f"{path}: {why}", fix="correct the file") from None
+    source = Source(path, table, text)
+    for location in _unprintable(table, ()):
+        source.mistake(location, "has a control character")
+    if source.mistakes:
+        raise source.problem("remove the control characters")
+    return source
+
+
+def _unprintable(value: Any, location: Location) -> Iterator[Location]:
+    """Where texts could change a terminal: escape sequences and other control characters but line breaks."""
+    if isinstance(value, str):
+        if not value.replace("\n", "").replace("\t", "").isprintable() and any(map(_is_control, value)):
+            yield location
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if any(map(_is_control, key)):
+                yield location
+            yield from _unprintable(item, (*location, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _unprintable(item, (*location, index))
+
+
+def _is_control(character: str) -> bool:
+    return character not in "\n\t" and unicodedata.category(character) == "Cc"
 
 
 def spelled(value: Any) -> str:
