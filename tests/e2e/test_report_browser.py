@@ -313,7 +313,7 @@ CUT_OFF = """(charts) => charts.flatMap((chart) => {
 """Texts of charts that reach beyond their picture, or are shortened."""
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [1200, 390])
 def test_no_text_of_a_chart_is_cut_off(browser: Browser, report: Path, width: int) -> None:
     opened = Opened(browser, report, folded=True, viewport={"width": width, "height": 900})
     opened.page.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")

@@ -109,6 +109,8 @@ def test_lines_that_lie_on_one_another_are_found() -> None:
     rising = line("a", 0, 100, 400)
     assert coincident([rising, line("b", 0, 200, 400), line("c", 1, 102, 401)]) == [("a", "c")]
     assert coincident([rising, line("b", 0, 110, 400)]) == []
+    # Together at zero for most of the time, then apart: these are two lines.
+    assert coincident([line("a", *[0] * 20, 30), line("b", *[0] * 20, 10)]) == []
     assert coincident([line("a", -500, -100), line("b", -500, -100.5)]) == [("a", "b")]
     assert coincident([]) == []
 

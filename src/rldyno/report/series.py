@@ -27,6 +27,8 @@ SHORTEST_RATE_S = 0.5
 LINE_SHARE = 0.01
 # Over how much of their common way they must do so to be called the same.
 COMMON_SHARE = 0.8
+# How many times as far apart they may be elsewhere.
+FARTHEST = 5
 Columns = Mapping[str, Floats]
 Points = tuple[Floats, Floats]
 """(x, y) of one run."""
@@ -272,7 +274,7 @@ def same_line(one: Band, other: Band, within: float) -> bool:
         return False
     grid = np.linspace(start, end, 50)
     apart = np.abs(np.interp(grid, one.x, one.y) - np.interp(grid, other.x, other.y))
-    return bool((apart <= within).mean() >= COMMON_SHARE)
+    return bool((apart <= within).mean() >= COMMON_SHARE and apart.max() <= FARTHEST * within)
 
 
 def quartiles(values: Floats) -> tuple[Floats, Floats, Floats]:

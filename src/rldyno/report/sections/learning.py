@@ -42,7 +42,7 @@ def learning_curve(chart_id: str, x: str, x_title: str, title: str) -> Curve:
 
 
 CURVES = (
-    learning_curve("learning-steps", "step", "environment steps", "Mean return against environment steps"),
+    learning_curve("learning-steps", "step", "environment steps", "Mean return against steps"),
     learning_curve("learning-episodes", "episode", "episodes", "Mean return against episodes"),
     learning_curve(
         "learning-time", "time_s", "seconds since start, start-up included", "Mean return against time"
