@@ -229,7 +229,10 @@ def test_an_unchanged_study_is_run_again_from_its_record(tmp_path: Path) -> None
 
 
 def test_every_rule_has_its_kind_in_words() -> None:
-    assert {rule.__name__ for rule in trust.RULES} <= set(trust.KINDS)
+    rules = {rule.__name__ for rule in trust.RULES}
+    assert rules <= set(trust.KINDS)
+    described = (SAMPLE.parents[2] / "answers.md").read_text(encoding="utf-8")
+    assert {name for name in rules if f"| `{name}` |" not in described} == set()
 
 
 def test_a_task_without_tuned_values_is_a_doubt(tmp_path: Path) -> None:
