@@ -13,6 +13,7 @@ from rich.console import Console
 
 from rldyno.launch.launcher import EndedTrial, PreparedTrial
 from rldyno.machine.facts import host_sha256
+from rldyno.records.calibrations import best_calibrations
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.machine_facts import MachineFacts
 from rldyno.records.manifest import Manifest
@@ -94,5 +95,5 @@ def test_later_trials_know_the_best_calibration_so_far(
     second = watcher.starting(prepared[1])
     assert read_trial(second.directory).conditions == second.file.conditions
     assert second.file.conditions.best_calibration_ns == {"here": 900}
-    assert json.loads((directory.root / "calibrations.json").read_text()) == {"here": 900}
+    assert best_calibrations(directory.root) == {"here": 900}
     assert follower(directory).starting(prepared[0]).file.conditions.best_calibration_ns == {"here": 900}

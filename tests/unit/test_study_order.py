@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -66,9 +67,6 @@ def test_without_the_study_trials_stay_as_they_are(root: Path, tmp_path: Path) -
     path = root / "manifest.json"
     manifest = json.loads(path.read_text())
     copy = tmp_path / "copy"
-    copy.mkdir()
-    for entry in root.iterdir():
-        if entry.name not in ("manifest.json", "study.toml"):
-            (copy / entry.name).symlink_to(entry)
+    shutil.copytree(root, copy, ignore=shutil.ignore_patterns("study.toml"))
     (copy / "manifest.json").write_text(json.dumps(manifest | {"study_text": ""}))
     assert load_results(copy).trials["trial"].to_list() == manifest["trials"]
