@@ -38,7 +38,7 @@ cores = 1
 steps = 300
 """
 TOO_LONG_S = 5.0
-NOT_RECORDS = ("run.lock", "trial.lock", "report.html")
+NOT_RECORDS = ("run.lock", "trial.lock", "worker.log", "report.html")
 """Files whose content no answer uses."""
 WILD: tuple[Any, ...] = (
     *(None, True, -1, 0, 2**63, 10**20, -1e308, 0.5, "", "x", "\x1b[31m\x07", "../../etc", "é" * 1000),

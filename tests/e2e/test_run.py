@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from fakes import PATIENCE_S, Lab, outcome_of, rldyno, wait_until
 
+from edited_records import edit, edit_facts
 from rldyno.probe.metrics import sample_columns
 from rldyno.records import csv_files
 from rldyno.records.directory import ResultsDirectory
@@ -141,9 +142,9 @@ def test_a_run_goes_on_by_its_directory_whatever_became_of_the_study(lab: Lab) -
 def test_conditions_changed_since(lab: Lab) -> None:
     lab.run(".s0.=dies")
     path = lab.out / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["toolchains"]["numpy"]["versions"]["numpy"] = "0.0.1"
-    path.write_text(json.dumps(manifest))
+    toolchains = json.loads(path.read_text())["toolchains"]
+    toolchains["numpy"]["versions"]["numpy"] = "0.0.1"
+    edit(path, toolchains=toolchains)
     done = lab.run("good")
     assert done.returncode == 2
     assert "the conditions have changed" in done.stderr
@@ -155,8 +156,7 @@ def test_code_changed_since(lab: Lab) -> None:
     """One trial done by an older backend, one to run: refused; nothing to run: told."""
     lab.run(".s1.=dies")
     first, _ = lab.trials()
-    facts = json.loads((first / "facts.json").read_text())
-    (first / "facts.json").write_text(json.dumps({**facts, "backend_sha256": "older"}))
+    edit_facts(first, backend_sha256="older")
     refused = lab.run("good")
     assert refused.returncode == 2
     assert "the code has changed since trials" in refused.stderr

@@ -59,9 +59,10 @@ def test_a_record_without_its_seal_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_files_of_an_attempt_are_hashed_and_compared(tmp_path: Path) -> None:
-    for name in ("samples.csv", "facts.json", "episodes.csv"):
+    for name in ("samples.csv", "facts.json", "episodes.csv", "worker.log", "outcome.json"):
         (tmp_path / name).write_text(name)
     hashes = file_hashes(tmp_path)
+    assert sorted(hashes) == ["episodes.csv", "facts.json", "samples.csv"]
     assert altered_files(tmp_path, hashes) == []
     (tmp_path / "samples.csv").write_text("other text")
     (tmp_path / "facts.json").unlink()

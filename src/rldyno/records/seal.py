@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rldyno.errors import Problem
 from rldyno.records.files import Json, open_record, printable, read_json, write_json
-from rldyno_rig.schema import SCHEMA_VERSION, SEALED_SCHEMA
+from rldyno_rig.schema import LOG_FILE, OUTCOME_FILE, SCHEMA_VERSION, SEALED_SCHEMA
 
 SEAL = "sha256"
 
@@ -51,11 +51,11 @@ def seal_of(values: Json) -> str:
 
 
 def file_hashes(directory: Path) -> dict[str, str]:
-    """Name → hash of every file of an attempt, apart from the outcome."""
+    """Name → hash of every file of an attempt that answers use: not of the outcome, and not of the log."""
     from rldyno.records.attempts import leftovers
-    from rldyno_rig.schema import OUTCOME_FILE
 
-    return {path.name: hash_of(path) for path in leftovers(directory) if path.name != OUTCOME_FILE}
+    files = [path for path in leftovers(directory) if path.name not in (OUTCOME_FILE, LOG_FILE)]
+    return {path.name: hash_of(path) for path in files}
 
 
 def altered_files(directory: Path, hashes: Mapping[str, str]) -> list[str]:

@@ -28,8 +28,8 @@ from rldyno.records.attempts import TRIAL_LOCK, put_aside
 from rldyno.records.files import now_iso
 from rldyno.records.locks import LockedError, locked
 from rldyno.records.outcome import Outcome
-from rldyno.records.seal import file_hashes, write_record
-from rldyno.records.trial_records import read_trial, read_trial_records
+from rldyno.records.seal import altered_files, file_hashes, write_record
+from rldyno.records.trial_records import read_outcome, read_trial
 from rldyno.trial import caches
 from rldyno.trial.outcome import Ending, Measured, make_outcome
 from rldyno.trial.worker import NO_SPACE, AbsentError, Silence, StoppedError, Worker
@@ -67,8 +67,12 @@ def run_trial(trial_dir: Path, cpus: tuple[int, ...] | None, probe_cpu: int | No
 
 
 def _done_outcome(trial_dir: Path) -> Outcome | None:
-    outcome = read_trial_records(trial_dir).outcome
-    return outcome if outcome is not None and outcome.done else None
+    """A directory that was started by hand may have any name: only the outcome and its files count."""
+    try:
+        outcome = read_outcome(trial_dir)
+    except Problem:
+        return None
+    return outcome if outcome.done and not altered_files(trial_dir, outcome.files) else None
 
 
 def _attempt(
