@@ -110,13 +110,15 @@ def test_half_of_the_trials_by_other_code_is_a_change_too(results: ResultsDirect
 
 
 def test_what_ran_unproven_is_proven_while_its_code_is_there(results: ResultsDirectory, plan: Plan) -> None:
-    assert code_changes.to_prove(results, plan, {}, set(), INTERPRETERS) == [NUMPY, TORCH]
+    def to_prove(changed: dict[str, list[str]], *to_run: str) -> list[Subject]:
+        return code_changes.to_prove(plan, code_changes.unproven(results), changed, to_run, INTERPRETERS)
+
+    assert to_prove({}) == [NUMPY, TORCH]
     certify(results, TORCH)
-    assert code_changes.to_prove(results, plan, {}, set(), INTERPRETERS) == [NUMPY]
-    assert code_changes.to_prove(results, plan, {}, {"torch:eager"}, INTERPRETERS) == [NUMPY, TORCH]
-    assert code_changes.to_prove(results, plan, {"numpy:eager": ["its backend"]}, set(), INTERPRETERS) == []
-    rig_alone = {"numpy:eager": [code_changes.PARTS["rig_sha256"]]}
-    assert code_changes.to_prove(results, plan, rig_alone, set(), INTERPRETERS) == [NUMPY]
+    assert to_prove({}) == [NUMPY]
+    assert to_prove({}, "torch:eager") == [NUMPY, TORCH]
+    assert to_prove({"numpy:eager": ["its backend"]}) == []
+    assert to_prove({"numpy:eager": [code_changes.PARTS["rig_sha256"]]}) == [NUMPY]
 
 
 def test_a_finished_directory_says_what_became_of_its_proofs(results: ResultsDirectory, plan: Plan) -> None:

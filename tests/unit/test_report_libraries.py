@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -65,3 +66,22 @@ def test_data_and_tables_need_none_of_them(results: Path, tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "dqn-on-cartpole-v1--learning-steps.csv").exists()
     assert (tmp_path / "pitfalls.csv").exists()
+
+
+@pytest.mark.slow
+def test_trials_run_and_continue_without_the_libraries_of_answers(tmp_path: Path) -> None:
+    """A machine with a GPU may have little more than its frameworks; the answer is made elsewhere."""
+    study = tmp_path / "study.toml"
+    study.write_text(
+        'title = "t"\nquestion = "q?"\ncontestants = ["numpy:eager"]\nalgorithms = ["a2c"]\n'
+        'environments = ["CartPole-v1"]\ncores = 1\nseeds = 2\n[budget]\nsteps = 100\n'
+    )
+    arguments = ["run", str(study), "--out", str(tmp_path / "r"), "--no-limits"]
+    arguments += ["--toolchain", f"numpy={sys.executable}"]
+    trials = tmp_path / "r" / "trials"
+    for _ in range(2):
+        done = without({"polars", "scipy", "altair"}, *arguments)
+        assert done.returncode == 0, done.stderr
+        assert "polars is needed for the answer" in done.stdout
+        assert len(list(trials.glob("*/outcome.json"))) == 2
+        shutil.rmtree(next(trials.iterdir()))

@@ -68,18 +68,14 @@ def check_same_code(
 
 
 def to_prove(
-    directory: ResultsDirectory,
     plan: Plan,
+    finished: Collection[Subject],
     changed: Mapping[str, list[str]],
     to_run: Collection[str],
     interpreters: Mapping[str, Interpreter],
 ) -> list[Subject]:
-    """What is about to run, and what has run without a certificate while the code is still the same."""
-    provable = {
-        subject
-        for subject in unproven(directory)
-        if not PROVEN & set(changed.get(str(subject.contestant), ()))
-    }
+    """What is about to run, and what has finished without a proof while the code is still the same."""
+    provable = {subject for subject in finished if not PROVEN & set(changed.get(str(subject.contestant), ()))}
     return [
         subject
         for subject in subjects(plan)
@@ -89,10 +85,10 @@ def to_prove(
 
 def unproven(directory: ResultsDirectory) -> set[Subject]:
     """Of finished trials whose certificate is missing, failed or of other code."""
-    from rldyno.results.load import load_results
-
     if not directory.has_outcomes():
         return set()
+    from rldyno.results.load import load_results
+
     loaded = load_results(directory.root)
     return {
         Subject.of(

@@ -19,6 +19,7 @@ from rldyno.probe.probe import idle_cpu_percent
 from rldyno.processes import caches
 from rldyno.processes.control import pin, stop_signals
 from rldyno.proofs import prove
+from rldyno.proofs.certificate import Subject
 from rldyno.records.attempts import finish_moves
 from rldyno.records.directory import ResultsDirectory, working_in
 from rldyno.records.files import write_atomically
@@ -202,8 +203,12 @@ class Session:
             # Seeds may be added to every contestant whose code is still the one that ran.
             changed = set() if self.options.amend else self.changed_code.keys()
             expected |= set(self.plan.study.contestants) - changed
+        finished: set[Subject] = set()
+        self.if_installed(
+            "a proof of finished trials", lambda: finished.update(code_changes.unproven(self.directory))
+        )
         subjects = code_changes.to_prove(
-            self.directory, self.current_plan, self.changed_code, expected, self.interpreters
+            self.current_plan, finished, self.changed_code, expected, self.interpreters
         )
         prove.ensure(subjects, self.interpreters, self.directory.root, self.console)
 
