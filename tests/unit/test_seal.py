@@ -61,6 +61,7 @@ def test_a_record_without_its_seal_is_a_problem(tmp_path: Path) -> None:
 def test_files_of_an_attempt_are_hashed_and_compared(tmp_path: Path) -> None:
     for name in ("samples.csv", "facts.json", "episodes.csv", "worker.log", "outcome.json"):
         (tmp_path / name).write_text(name)
+    (tmp_path / "left by a framework").mkdir()
     hashes = file_hashes(tmp_path)
     assert sorted(hashes) == ["episodes.csv", "facts.json", "samples.csv"]
     assert altered_files(tmp_path, hashes) == []
@@ -71,6 +72,14 @@ def test_files_of_an_attempt_are_hashed_and_compared(tmp_path: Path) -> None:
     found = altered_files(tmp_path, hashes)
     assert [flaw.split()[0] for flaw in found] == list(hashes)
     assert {" ".join(flaw.split()[1:3]) for flaw in found} == {"was altered", "is missing", "cannot be"}
+
+
+def test_a_hostile_name_of_a_file_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "facts.json").write_text("x")
+    home = tmp_path / "trial"
+    home.mkdir()
+    hashes = file_hashes(tmp_path)
+    assert altered_files(home, {"../facts.json": hashes["facts.json"]}) == ["../facts.json is missing"]
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "device", "directory"])

@@ -15,9 +15,14 @@ from pathlib import Path
 
 from rldyno.errors import Problem
 from rldyno.records.files import Json, open_record, printable, read_json, write_json
-from rldyno_rig.schema import LOG_FILE, OUTCOME_FILE, SCHEMA_VERSION, SEALED_SCHEMA
+from rldyno_rig import schema
+from rldyno_rig.schema import SCHEMA_VERSION, SEALED_SCHEMA
 
 SEAL = "sha256"
+_ANSWERED_FROM = (
+    *(schema.FACTS_FILE, schema.EPISODES_FILE, schema.PROGRESS_FILE, schema.ACTIONS_FILE),
+    *(schema.SAMPLES_FILE, schema.RESULT_FILE),
+)
 
 
 def write_record(path: Path, values: Json) -> None:
@@ -51,18 +56,15 @@ def seal_of(values: Json) -> str:
 
 
 def file_hashes(directory: Path) -> dict[str, str]:
-    """Name → hash of every file of an attempt that answers use: not of the outcome, and not of the log."""
-    from rldyno.records.attempts import leftovers
-
-    files = [path for path in leftovers(directory) if path.name not in (OUTCOME_FILE, LOG_FILE)]
-    return {path.name: hash_of(path) for path in files}
+    """Name → hash of every file of an attempt that answers use; a framework may have left others there."""
+    return {name: hash_of(directory / name) for name in _ANSWERED_FROM if (directory / name).is_file()}
 
 
 def altered_files(directory: Path, hashes: Mapping[str, str]) -> list[str]:
     """What is wrong with the files of an attempt, one sentence each."""
     found = []
     for name, expected in hashes.items():
-        path = directory / name
+        path = directory / Path(name).name  # a hostile name must not lead elsewhere
         try:
             status = path.lstat()
             if _known_hash(path, status.st_mtime_ns, status.st_size, status.st_ino) != expected:
