@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.launch.launcher import PreparedTrial
 from rldyno.records.attempts import next_attempt
+from rldyno.records.trial_records import read_trial
 from rldyno.records.trial_state import trial_state
 from rldyno.session.reruns import NoiseLimit, read_attempts, run_until_quiet
 from rldyno_rig.contestant import Contestant
@@ -46,6 +48,10 @@ def trial_file(directory: Path) -> TrialFile:
     )
 
 
+def prepared(directories: Iterable[Path]) -> list[PreparedTrial]:
+    return [PreparedTrial(trial_file(directory), directory) for directory in directories]
+
+
 def run_once(directory: Path, scores: Iterator[float | None]) -> None:
     directory.mkdir(exist_ok=True)
     (directory / "trial.json").write_text(json.dumps(trial_file(directory).to_json()))
@@ -64,7 +70,7 @@ def repeated(
     for directory in directories:
         run_once(directory, launcher.left[directory.name])
     printed = io.StringIO()
-    run_until_quiet(directories, limit, launcher, Console(file=printed, width=200))
+    run_until_quiet(prepared(directories), limit, launcher, Console(file=printed, width=200))
     counts = {
         directory.name: (
             json.loads((directory / "outcome.json").read_text())["attempt"],
@@ -107,9 +113,9 @@ def test_going_on_counts_earlier_attempts(tmp_path: Path) -> None:
     repeated(tmp_path, NoiseLimit(0.1, 2), a=[0.5, 0.2])
     again = Launcher({"a": [0.05]})
     console = Console(file=io.StringIO())
-    run_until_quiet([tmp_path / "a"], NoiseLimit(0.1, 2), again, console)
+    run_until_quiet(prepared([tmp_path / "a"]), NoiseLimit(0.1, 2), again, console)
     assert again.rounds == []
-    run_until_quiet([tmp_path / "a"], NoiseLimit(0.1, 3), again, console)
+    run_until_quiet(prepared([tmp_path / "a"]), NoiseLimit(0.1, 3), again, console)
     assert again.rounds == [["a"]]
     assert read_attempts(tmp_path / "a").current == 0.05
 
@@ -136,7 +142,7 @@ def test_an_interrupted_repetition_brings_the_finished_attempt_back(tmp_path: Pa
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_until_quiet([directory], NoiseLimit(0.1), interrupted, Console(file=io.StringIO()))
+        run_until_quiet(prepared([directory]), NoiseLimit(0.1), interrupted, Console(file=io.StringIO()))
     assert trial_state(directory).name == "done"
     assert (directory / "samples.csv").read_text() == "1"
     assert (directory / "attempts" / "2" / "samples.csv").read_text() == "half"
@@ -161,7 +167,7 @@ def test_a_trial_that_a_later_one_shows_to_be_slow_is_repeated(tmp_path: Path) -
     directories = [trials / name for name in scores]
     launch([PreparedTrial(trial_file(directory), directory) for directory in directories])
     (tmp_path / "calibrations.json").write_text(json.dumps({"here": 2_000_000}))
-    run_until_quiet(directories, NoiseLimit(0.1), launch, Console(file=io.StringIO()))
+    run_until_quiet(prepared(directories), NoiseLimit(0.1), launch, Console(file=io.StringIO()))
     assert read_attempts(trials / "first").aside == {1: pytest.approx(0.5)}
     assert read_attempts(trials / "first").current == 0.0
     assert read_attempts(trials / "second").count == 1
@@ -171,3 +177,20 @@ def test_attempts_without_a_limit_are_a_problem(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["run", str(tmp_path / "study.toml"), "--noise-attempts", "5"])
     assert isinstance(done.exception, Problem)
     assert "--max-noise" in (done.exception.fix or "")
+
+
+def test_what_runs_again_is_what_the_session_prepared_not_an_old_record(tmp_path: Path) -> None:
+    """A foreign directory could name any program as the interpreter."""
+    directory = tmp_path / "a"
+    run_once(directory, iter([0.5]))
+    foreign = replace(trial_file(directory), interpreter="/tmp/evil", variables={"LD_PRELOAD": "evil.so"})
+    (directory / "trial.json").write_text(json.dumps(foreign.to_json()))
+    launched: list[PreparedTrial] = []
+
+    def launch(trials: list[PreparedTrial]) -> None:
+        launched.extend(trials)
+        assert read_trial(directory) == trial_file(directory)
+        run_once(directory, iter([0.0]))
+
+    run_until_quiet(prepared([directory]), NoiseLimit(0.1), launch, Console(file=io.StringIO()))
+    assert [trial.file.interpreter for trial in launched] == [None]

@@ -13,8 +13,9 @@ from rldyno.launch.launcher import PreparedTrial
 from rldyno.machine.noise import rescored
 from rldyno.records.attempts import ATTEMPTS, put_aside, restore
 from rldyno.records.calibrations import best_calibrations
-from rldyno.records.trial_records import read_outcome, read_trial
+from rldyno.records.trial_records import read_outcome
 from rldyno.records.trial_state import trial_state
+from rldyno.session.preparation import write_trial
 from rldyno_rig.schema import OUTCOME_FILE
 
 if TYPE_CHECKING:
@@ -46,20 +47,24 @@ class Attempts:
         return len(self.aside) + (self.current is not None)
 
 
-def run_until_quiet(directories: Iterable[Path], limit: NoiseLimit, launch: Launch, console: Console) -> None:
+def run_until_quiet(
+    trials: Iterable[PreparedTrial], limit: NoiseLimit, launch: Launch, console: Console
+) -> None:
     """Repeat in rounds what is noisier than the limit: the disturbance may have ended by the next round.
 
-    However this ends, the quietest finished attempt of every trial counts.
+    However this ends, the quietest finished attempt of every trial counts. What runs is what this session
+    prepared: an old trial.json may name an interpreter of somebody else's.
     """
-    directories = list(directories)
+    trials = list(trials)
+    directories = [trial.directory for trial in trials]
     try:
-        while noisy := [directory for directory in directories if is_worth_repeating(directory, limit)]:
+        while noisy := [trial for trial in trials if is_worth_repeating(trial.directory, limit)]:
             noun = "trial was" if len(noisy) == 1 else "trials were"
             console.print(f"{len(noisy)} {noun} noisier than {limit.score:g}: running again", highlight=False)
-            trials = [PreparedTrial(read_trial(directory), directory) for directory in noisy]
-            for directory in noisy:
-                put_aside(directory)
-            launch(trials)
+            for trial in noisy:
+                put_aside(trial.directory)
+                write_trial(trial.directory, trial.file)
+            launch(noisy)
     finally:
         for directory in directories:
             settle(directory)

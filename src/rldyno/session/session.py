@@ -36,7 +36,7 @@ from rldyno.session.manifest import (
     make_manifest,
     study_change,
 )
-from rldyno.session.preparation import find_interpreters, prepare, trials_to_run
+from rldyno.session.preparation import find_interpreters, prepare, trial_file, trials_to_run
 from rldyno.session.progress import open_display
 from rldyno.session.reruns import NoiseLimit, run_until_quiet
 from rldyno.session.summary import summarise
@@ -265,9 +265,12 @@ class Session:
         launch(trials)
         if options.noise_limit:
             repeatable = [
-                self.directory.trial(trial.id)
+                PreparedTrial(
+                    trial_file(trial, self.interpreters[trial.cell.framework]), self.directory.trial(trial.id)
+                )
                 for trial in plan.trials
-                if options.amend or trial.cell.contestant not in self.changed_code
+                if trial.cell.framework in self.interpreters
+                and (options.amend or trial.cell.contestant not in self.changed_code)
             ]
             run_until_quiet(repeatable, options.noise_limit, launch, self.console)
 
