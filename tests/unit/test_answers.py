@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from rldyno.answers import fixes
 from rldyno.answers.analysis import Analysis
 from rldyno.answers.comparison import compare
 from rldyno.answers.groups import Group
@@ -190,3 +191,27 @@ def test_terminal_says_what_is_absent_and_what_is_to_come(tmp_path: Path) -> Non
 def test_terminal_prints_names_as_they_are(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", Shape(environments=["[bold]Env[/bold]-v0"], seeds=1))
     assert "[bold]Env[/bold]-v0" in printed(root)
+
+
+def test_the_terminal_says_each_doubt_once(tmp_path: Path) -> None:
+    """Two comparisons share their doubt about seeds, one command is enough, and the winners come first."""
+    text = " ".join(printed(write_results(tmp_path / "r", Shape(seeds=3))).split())
+    assert text.count("3 seeds are too few to be sure.") == 1
+    assert text.count("--seeds") == 1
+    assert text.index("learned CartPole-v1 with PPO fastest") < text.index("Doubt: ")
+
+
+def test_the_legend_has_only_what_the_tables_show(tmp_path: Path) -> None:
+    certified = Shape(contestants=[NUMPY, TORCH], seeds=6, algorithms=["dqn"])
+    text = printed(write_results(tmp_path / "r", certified))
+    assert "3.2×: that many times worse" in text
+    assert "✗" not in text
+    assert "range" not in text
+    single = printed(write_results(tmp_path / "s", Shape(contestants=[NUMPY, TORCH], seeds=1)))
+    assert "95 % interval" not in single
+    assert "times worse" not in single
+
+
+def test_commands_that_add_seeds_become_one() -> None:
+    more = [f"{fixes.MORE_SEEDS}rldyno run r --seeds 5..{most}" for most in (30, 42, 9)]
+    assert fixes.folded(["Take either.", *more, "", "Take either."]) == ("Take either.", more[1])

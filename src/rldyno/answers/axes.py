@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rldyno.answers.comparison import times_worse
@@ -17,7 +17,7 @@ from rldyno.results.load import Results
 from rldyno.stats.distributions import ALPHA
 from rldyno.stats.estimates import Estimate
 from rldyno.stats.significance import holm, two_groups_p
-from rldyno.text.numbers import factor, interval
+from rldyno.text.numbers import factor, first_and_more, interval
 
 # Tasks are compared by nobody, and divisions never.
 TASK_AXES = ("division", "algorithm", "environment")
@@ -82,6 +82,19 @@ def axis_answers(results: Results, groups: Sequence[Group]) -> tuple[AxisAnswer,
         if axis not in TASK_AXES
         for answer in line_answers(results, axis, line)
     )
+
+
+def folded_words(answers: Sequence[AxisAnswer]) -> list[str]:
+    """One line each; places that have no answer for the same reason share one."""
+    lines: dict[Any, list[AxisAnswer]] = {}
+    for answer in answers:
+        asked = (answer.axis, answer.base, answer.level, answer.metric.name)
+        key = (*asked, answer.trust.words if answer.trust.barred else answer.place)
+        lines.setdefault(key, []).append(answer)
+    return [
+        replace(alike[0], place=first_and_more([answer.place for answer in alike])).words
+        for alike in lines.values()
+    ]
 
 
 Line = list[tuple[dict[str, Any], Any]]

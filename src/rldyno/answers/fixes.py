@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 
 from rldyno.records.directory import run_command
@@ -13,6 +14,15 @@ from rldyno.stats.estimates import ENOUGH_RUNS
 MOST_SEEDS = 30
 # What a rule that allows for interim checks needs, over a number of seeds fixed beforehand.
 CHECKS_COST = 1.5
+MORE_SEEDS = "For more seeds: "
+
+
+def folded(found: Iterable[str]) -> tuple[str, ...]:
+    """Each once; of the commands that add seeds only the one with most of them, which does for all."""
+    lines = list(dict.fromkeys(filter(None, found)))
+    seeds = [line for line in lines if line.startswith(MORE_SEEDS)]
+    most = max(seeds, key=lambda line: int(line.rpartition("..")[2]), default="")
+    return tuple(line for line in lines if line not in seeds or line == most)
 
 
 def study_words(results: Results) -> str:
@@ -88,7 +98,7 @@ def adaptive_seeds(results: Results, fewest: int, most: int) -> str:
     adaptive, highest = results.manifest.adaptive, results.trials["seed"].max()
     assert isinstance(highest, int)
     most = max(most, highest + 1, adaptive.max if adaptive else 0)
-    return f"For more seeds: {run_command(results.directory, seeds=f'{fewest}..{most}')}"
+    return f"{MORE_SEEDS}{run_command(results.directory, seeds=f'{fewest}..{most}')}"
 
 
 def finish(results: Results) -> str:

@@ -1,26 +1,34 @@
-"""The answer in the terminal: one table per group, then the sentences."""
+"""The answer in the terminal: one table per group, who won, then what speaks against it, each once."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rldyno.answers import fixes
 from rldyno.answers.analysis import Analysis
+from rldyno.answers.axes import folded_words
+from rldyno.answers.doubts import doubts, worth_a_line
 from rldyno.answers.groups import Group, MetricValue, Row
-from rldyno.answers.wording import headline, sentence
+from rldyno.answers.trust import BARRED
+from rldyno.answers.wording import headline, outsiders, won_words
 from rldyno.columns import Column
 from rldyno.proofs.certificate import ABSENT, FAILED, STALE
 from rldyno.results.load import Results
 from rldyno.stats.equivalence import DIFFERENT
+from rldyno.stats.estimates import RANGE
 from rldyno.text.numbers import factor, number, span
 
 # More groups than this are left to the report.
 GROUPS_SHOWN = 12
 AXES_SHOWN = 12
+# Different words of one objection.
+DOUBT_LINES = 3
 WIDTH = 100
 TABLE_WIDTH = 112
 SHORT = {STALE: "proof out of date", ABSENT: "not proven", FAILED: "proof failed"}
@@ -30,20 +38,34 @@ def print_answer(analysis: Analysis, console: Console) -> None:
     groups = analysis.comparisons
     for group in groups[:GROUPS_SHOWN]:
         print_table(group, console)
-    console.print(LEGEND, width=min(WIDTH, console.width))
+    console.print(Text(legend(groups), "dim"), width=min(WIDTH, console.width))
     console.print()
     if len(groups) > 1:
         print_line(console, headline(groups), bold=True)
     for group in groups[:GROUPS_SHOWN]:
-        print_line(console, sentence(group), bold=len(groups) == 1)
+        print_line(console, won_words(group), bold=len(groups) == 1)
     if len(groups) > GROUPS_SHOWN:
         print_line(console, f"{len(groups) - GROUPS_SHOWN} more comparisons are in the report.")
-    for answer in analysis.axis_answers[:AXES_SHOWN]:
-        print_line(console, answer.words)
-    if (more := len(analysis.axis_answers) - AXES_SHOWN) > 0:
-        print_line(console, f"{more} more settings are in the report.")
-    for line in [*remarks(analysis.results, groups), *what_to_do(groups)]:
+    along_axes = folded_words(analysis.axis_answers)
+    for line in along_axes[:AXES_SHOWN]:
         print_line(console, line)
+    if (more := len(along_axes) - AXES_SHOWN) > 0:
+        print_line(console, f"{more} more settings are in the report.")
+    for line in [*outsiders(groups), *doubt_lines(groups), *remarks(analysis.results, groups)]:
+        print_line(console, line)
+    for line in what_to_do(groups):
+        print_line(console, line)
+
+
+def doubt_lines(groups: Sequence[Group]) -> list[str]:
+    """Why there is no answer, or what weakens it; the rest of a long list is in the report."""
+    lines = []
+    for doubt in doubts(groups, worth_a_line):
+        name = "Reason" if doubt.level == BARRED else "Doubt"
+        lines += [f"{name}: {line}" for line in doubt.lines[:DOUBT_LINES]]
+        if (more := len(doubt.lines) - DOUBT_LINES) > 0:
+            lines.append(f"{name}: {doubt.name}, in {more} more ways (see the report).")
+    return lines
 
 
 def print_table(group: Group, console: Console) -> None:
@@ -54,12 +76,25 @@ def print_table(group: Group, console: Console) -> None:
     console.print(table if fits else group_table(group, roomy=False), width=width)
 
 
-LEGEND = Text(
-    "Below each value: its 95 % interval over seeds (range: that of the runs, which are too few). "
-    "3.2×: that many times worse than the best. "
-    "✓ certified; ✗ not certified, or learns differently: shown, but not ranked.",
-    "dim",
-)
+def legend(groups: Sequence[Group]) -> str:
+    """Of the signs that the tables have."""
+    rows = [row for group in groups[:GROUPS_SHOWN] for row in group.rows]
+    figures = [
+        figure for row in rows for figure in row.figures.values() if math.isfinite(figure.estimate.point)
+    ]
+    ranges = any(figure.estimate.kind == RANGE for figure in figures)
+    said = {
+        "Below each value: its 95 % interval over seeds"
+        + (" (range: that of the runs, which are too few)." if ranges else "."): any(
+            figure.estimate.low is not None for figure in figures
+        ),
+        "3.2×: that many times worse than the best.": any(
+            figure.ratio is not None and not figure.first for figure in figures
+        ),
+        "✓: certified.": any(row.certified for row in rows),
+        "✗: not certified, or learns differently; shown, but not ranked.": any(map(marked_wrong, rows)),
+    }
+    return " ".join(words for words, there in said.items() if there)
 
 
 def remarks(results: Results, groups: tuple[Group, ...]) -> list[str]:
@@ -76,7 +111,7 @@ def remarks(results: Results, groups: tuple[Group, ...]) -> list[str]:
 def what_to_do(groups: tuple[Group, ...]) -> list[str]:
     """What would answer barred comparisons; if there is none, what would remove doubts."""
     barred = [group for group in groups if group.trust.barred]
-    return list(dict.fromkeys(fix for group in barred or groups for fix in group.trust.fixes))
+    return list(fixes.folded(fix for group in barred or groups for fix in group.trust.fixes))
 
 
 def group_table(group: Group, roomy: bool) -> Table:
@@ -106,13 +141,16 @@ def longest_word(*texts: Text) -> int:
     return max(len(word) for text in texts for word in text.plain.split())
 
 
+def marked_wrong(row: Row) -> bool:
+    return not row.certified or (row.parity is not None and row.parity.state == DIFFERENT)
+
+
 def contestant_cell(row: Row) -> Text:
-    different = row.parity is not None and row.parity.state == DIFFERENT
-    mark = Text("✓ ", "green") if row.certified and not different else Text("✗ ", "red")
+    mark = Text("✗ ", "red") if marked_wrong(row) else Text("✓ ", "green")
     text = mark + Text(row.contestant)
     if not row.certified:
         return text + Text(f"\n  {SHORT[row.certificate]}", "red")
-    return text + Text("\n  learns differently", "red") if different else text
+    return text + Text("\n  learns differently", "red") if marked_wrong(row) else text
 
 
 def cell(row: Row, metric: Column, roomy: bool) -> Text:

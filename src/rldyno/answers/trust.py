@@ -122,7 +122,7 @@ class Trust:
         """Each once. More seeds do not help a run on a disturbed machine: it has to be measured anew."""
         noisy = any(objection.kind == NOISE and objection.bars for objection in self.objections)
         useful = (item.fix for item in self.reasons if item.fix and not (noisy and item.kind == SEEDS))
-        return tuple(dict.fromkeys(useful))
+        return fixes.folded(useful)
 
     def about(self, kind: str) -> Objection | None:
         return next((objection for objection in self.objections if objection.kind == kind), None)

@@ -14,7 +14,7 @@ from rldyno.answers.groups import THRESHOLD, Group, Row
 from rldyno.answers.ranking import EXPECTED
 from rldyno.answers.trust import CHANCE, KINDS, UNLEARNED, UNSURE, UNTUNED, Objection, compared, names
 from rldyno.columns import Column
-from rldyno.text.numbers import count, factor, interval, number
+from rldyno.text.numbers import count, factor, first_and_more, interval, number
 
 
 def headline(groups: Sequence[Group]) -> str:
@@ -33,7 +33,8 @@ def headline(groups: Sequence[Group]) -> str:
     barred = [group for group in groups if group.trust.barred]
     why = kind_counts(group.trust.reasons[:1] for group in barred)
     if not answered:
-        parts.append(f"None of the {len(groups)} comparisons has an answer: {why}")
+        none = "Neither comparison" if len(groups) == 2 else f"None of the {len(groups)} comparisons"
+        parts.append(f"{none} has an answer: {why}")
     elif barred:
         parts.append(f"{len(barred)} {verb(len(barred), 'has', 'have')} no answer: {why}")
     outdone = sum(bool(group.outdoing(group.primary)) for group in groups)
@@ -81,9 +82,36 @@ def short_sentence(group: Group) -> str:
     return " ".join([verdict(group, doubts=False), *better_unranked(group)])
 
 
+def won_words(group: Group) -> str:
+    """Who won and by how much, below a table that has the other values."""
+    if group.trust.barred and len(group.ranked) > 1:
+        return " ".join([f"No winner on {task_words(group)}.", *better_unranked(group)])
+    return " ".join(filter(None, [short_sentence(group), laggards(group)]))
+
+
+def task_words(group: Group) -> str:
+    return f"{group.environment} with {group.algorithm}" + (f" ({group.setting})" if group.setting else "")
+
+
+def outsiders(groups: Sequence[Group]) -> list[str]:
+    """Who else is not ranked, once for each reason; `won_words` has those with a better value."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for group in groups:
+        better = group.outdoing(group.primary)
+        for row in group.rows:
+            if row.unranked is not None and row.absent is None and row not in better:
+                where = found.setdefault(row.unranked, {}).setdefault(row.contestant, [])
+                where.append(group.label)
+    lines = []
+    for why, who in found.items():
+        labels = list(dict.fromkeys(label for there in who.values() for label in there))
+        place = "" if len(groups) == 1 or len(labels) == len(groups) else f" in {first_and_more(labels)}"
+        lines.append(f"Not ranked{place}: {', '.join(f'`{name}`' for name in who)} ({why}).")
+    return lines
+
+
 def verdict(group: Group, doubts: bool = True) -> str:
-    task = f"{group.environment} with {group.algorithm}" + (f" ({group.setting})" if group.setting else "")
-    trust, metric = group.trust, group.primary
+    task, trust, metric = task_words(group), group.trust, group.primary
     rows = compared(group, metric)
     if trust.barred:
         why = f" {trust.words}" if doubts else ""

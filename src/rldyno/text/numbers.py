@@ -6,6 +6,7 @@ By hand, because no library rounds the bounds of an interval to the decimals of 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from rldyno.stats.estimates import RANGE, Estimate
 
@@ -57,3 +58,8 @@ def count(value: float) -> str:
     if math.isinf(value):
         return "∞"
     return f"{float(f'{value:.3g}'):,.0f}"
+
+
+def first_and_more(names: Sequence[str]) -> str:
+    """`a`, or `a and 3 more`."""
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

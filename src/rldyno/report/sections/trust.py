@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
+from rldyno.answers.doubts import doubts
 from rldyno.answers.groups import Group
-from rldyno.answers.trust import ALONE, BARRED, CLEAR, KINDS, TOO_NOISY, UNSURE, Objection
+from rldyno.answers.trust import ALONE, BARRED, CLEAR, TOO_NOISY, UNSURE
 from rldyno.records.status import DONE
 from rldyno.report.heading import seeds_words
 from rldyno.report.material import Material
@@ -21,48 +21,6 @@ from rldyno.text.tables import Table
 LEVEL_WORDS = {CLEAR: "clear", UNSURE: "doubts", BARRED: "no winner"}
 # Lines of an objection that are not folded away.
 LINES_OPEN = 2
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """One kind of objection, over all comparisons."""
-
-    level: str
-    name: str
-    lines: tuple[str, ...]
-    """Its words, with the comparison in front unless they hold for all."""
-    comparisons: int
-    fixes: tuple[str, ...]
-
-
-def doubts(groups: Sequence[Group]) -> list[Doubt]:
-    """Those that bar an answer first, then by the number of comparisons they concern."""
-    found: dict[tuple[bool, str], list[tuple[Group, Objection]]] = {}
-    for group in groups:
-        for objection in group.trust.objections:
-            found.setdefault((objection.bars, objection.kind), []).append((group, objection))
-    ordered = sorted(found.items(), key=lambda item: (not item[0][0], -len(item[1])))
-    return [doubt(kind, bars, said, len(groups)) for (bars, kind), said in ordered]
-
-
-def doubt(kind: str, bars: bool, said: Sequence[tuple[Group, Objection]], groups: int) -> Doubt:
-    alike: dict[str, list[str]] = {}
-    for group, objection in said:
-        alike.setdefault(objection.words, []).append(group.label)
-    lines = (
-        words if len(labels) == groups else f"{where(labels)}: {words}" for words, labels in alike.items()
-    )
-    return Doubt(
-        level=BARRED if bars else UNSURE,
-        name=KINDS.get(kind, kind),
-        lines=tuple(lines),
-        comparisons=len(said),
-        fixes=tuple(dict.fromkeys(objection.fix for _, objection in said if objection.fix))[:1],
-    )
-
-
-def where(labels: Sequence[str]) -> str:
-    return labels[0] if len(labels) == 1 else f"{labels[0]} and {len(labels) - 1} more"
 
 
 def levels(groups: Sequence[Group]) -> list[tuple[str, str]]:
