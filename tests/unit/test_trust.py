@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import rldyno
 from rldyno.answers import fixes, trust
+from rldyno.answers.adaptive import check_lines, ending, interim_checks, state_words
 from rldyno.answers.analysis import Analysis
 from rldyno.answers.groups import MEMORY, THRESHOLD, THROUGHPUT, Group
 from rldyno.answers.trust import BARRED, CLEAR, UNSURE, Objection, Trust
@@ -295,3 +296,27 @@ def test_more_seeds_are_never_fewer_than_the_study_plans(tmp_path: Path) -> None
     rule = AdaptiveSeeds(2, 30, "resolved", 0.02)
     adaptive = replace(results, manifest=replace(results.manifest, adaptive=rule))
     assert fixes.adaptive_seeds(adaptive, 5, 10).endswith("--seeds 5..30")
+
+
+# --- interim checks of adaptive seeds -----------------------------------------------------------------------
+
+RULE = AdaptiveSeeds(5, 30, "resolved", 0.02)
+
+
+def test_interim_checks_name_no_ratio_where_noise_bars(tmp_path: Path) -> None:
+    root = written(tmp_path / "r", NUMPY, replace(NUMPY, name="jax:jit"))
+    (quiet,) = check_lines(interim_checks(load_results(root), RULE), RULE)[1:]
+    assert "×" in quiet
+    (noisy,) = check_lines(interim_checks(load_results(disturb(root, 10)), RULE), RULE)[1:]
+    assert "10 of 10 trials ran on a disturbed machine" in noisy
+    assert "×" not in noisy
+
+
+def test_contestants_that_never_reached_the_threshold_are_not_decided(tmp_path: Path) -> None:
+    checks = interim_checks(load_results(BARRED_RESULTS["unreached"](tmp_path / "r")), RULE)
+    head, line = check_lines(checks, RULE)
+    assert head == "interim check: 0 of 1 comparisons decided, 0 open"
+    assert "neither reached the threshold on any of 5 seeds" in line
+    assert ending(checks) == "unreached"
+    (pair,) = checks[0].found.pairs
+    assert state_words(pair, RULE) == "neither reached the threshold"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,18 +26,21 @@ from rldyno.answers.pairs import (
 )
 from rldyno.answers.ranking import EXPECTED, ranking_values
 from rldyno.answers.runs import Runs, by_contestant
+from rldyno.answers.trust import Objection, disturbed
 from rldyno.columns import Column
 from rldyno.records.interim import GroupFinding, PairResult
 from rldyno.records.manifest import AdaptiveSeeds, Manifest
 from rldyno.results.load import Results
 from rldyno.stats.power import POWER
 
+DECIDED = (DIFFERENT, EQUAL)
 # Below this chance that all seeds of the study decide a pair, it gets no more of them.
 HOPELESS = 0.05
 # Fewer gaps leave their spread too open for that.
 FORESEEN_FROM = 4
 ENDINGS = {
     "resolved": "every comparison is decided",
+    "unreached": "more would not help contestants that never reached the threshold; all else is decided",
     "hopeless": "the seeds that the study still allows would hardly decide what is open",
     "max": "the maximum number of seeds of the study has run",
     "hours": "the time limit is reached",
@@ -52,6 +55,8 @@ class GroupCheck:
     found: GroupFinding
     trials: Mapping[str, str]
     """Contestant → one of its trials."""
+    noise: Objection | None = None
+    """Why the answer will not name what these trials have shown so far."""
 
     @property
     def wanting(self) -> tuple[PairResult, ...]:
@@ -82,7 +87,7 @@ def ending(checks: Iterable[GroupCheck]) -> str:
         return "nothing"
     open_ = [pair for pair in every if pair.state == OPEN]
     if not open_:
-        return "resolved"
+        return "unreached" if any(pair.state == UNREACHED for pair in every) else "resolved"
     return "hopeless" if all(map(hopeless, open_)) else "max"
 
 
@@ -99,7 +104,12 @@ def check_group(results: Results, label: str, trials: pl.DataFrame, rule: Adapti
     pairs = deciding_pairs(order, rule.until) if order else []
     settled = (found[frozenset(pair)].seen_from(pair[0]) for pair in pairs)
     first_of = dict(zip(trials["contestant"].reverse(), trials["trial"].reverse(), strict=True))
-    return GroupCheck(GroupFinding(label, tuple(order), tuple(settled), left_out), first_of)
+    noise = disturbed(results, [done[name] for name in order]) if order else None
+    return GroupCheck(
+        GroupFinding(label, tuple(order), tuple(settled), left_out),
+        first_of,
+        noise if noise is not None and noise.bars else None,
+    )
 
 
 def rows_of(results: Results, trials: pl.DataFrame, done: Mapping[str, Runs]) -> list[Row]:
@@ -157,7 +167,25 @@ def pair_words(pair: PairResult, rule: AdaptiveSeeds) -> str:
     return f"{names}: {effect}[{pair.low:.2f}, {high}] on {pair.seeds} seeds, {state_words(pair, rule)}"
 
 
+def check_lines(checks: Sequence[GroupCheck], rule: AdaptiveSeeds) -> list[str]:
+    """What an interim check found: open pairs one by one, without figures where noise bars them."""
+    every = [(check, pair) for check in checks for pair in check.found.pairs]
+    pending = [(check, pair) for check, pair in every if pair.state not in DECIDED]
+    open_ = sum(pair.state == OPEN for _, pair in pending)
+    lines = [f"interim check: {len(every) - len(pending)} of {len(every)} comparisons decided, {open_} open"]
+    lines += [
+        f"  {check.found.label}: {pair_words(pair, rule)}" for check, pair in pending if check.noise is None
+    ]
+    return lines + [
+        f"  {check.found.label}: {check.noise.words} So far there is no answer."
+        for check in checks
+        if check.noise is not None
+    ]
+
+
 def state_words(pair: PairResult, rule: AdaptiveSeeds) -> str:
+    if pair.state == UNREACHED:
+        return "neither reached the threshold"
     if pair.state == DIFFERENT:
         return "different"
     if pair.state == EQUAL:
@@ -182,15 +210,11 @@ def status_lines(manifest: Manifest) -> list[str]:
     last = latest_checks(manifest)
     if not last:
         return [f"adaptive seeds: {rule.min} of each first; no interim check yet"]
-    open_ = [
-        f"  {label}: {pair_words(pair, rule)}"
-        for label, group in last.items()
-        for pair in group.pairs
-        if pair.state == OPEN
-    ]
-    decided = sum(len(group.pairs) for group in last.values()) - len(open_)
+    every = [(label, pair) for label, group in last.items() for pair in group.pairs]
+    pending = [f"  {label}: {pair_words(pair, rule)}" for label, pair in every if pair.state not in DECIDED]
+    open_ = sum(pair.state == OPEN for _, pair in every)
     made = counted(len(rule.checks), "interim check")
     head = f"adaptive seeds, {rule.min} to {rule.max}: {made}, "
-    head += f"{counted(decided, 'comparison')} decided, {len(open_)} open"
+    head += f"{counted(len(every) - len(pending), 'comparison')} decided, {open_} open"
     ended = rule.ended
-    return [head + (f"; stopped: {ENDINGS[ended]}" if ended else "; seeds are being added"), *open_]
+    return [head + (f"; stopped: {ENDINGS[ended]}" if ended else "; seeds are being added"), *pending]

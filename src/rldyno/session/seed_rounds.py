@@ -153,14 +153,8 @@ def report_check(
     console: Console,
 ) -> None:
     from rldyno.answers import adaptive
-    from rldyno.answers.pairs import OPEN
 
-    every = [(group.found.label, pair) for group in group_checks for pair in group.found.pairs]
-    open_ = [(label, pair) for label, pair in every if pair.state == OPEN]
-    lines = [
-        f"interim check: {len(every) - len(open_)} of {len(every)} comparisons decided, {len(open_)} open"
-    ]
-    lines += [f"  {label}: {adaptive.pair_words(pair, rule)}" for label, pair in open_]
+    lines = adaptive.check_lines(group_checks, rule)
     if ended:
         lines.append(f"no more seeds: {adaptive.ENDINGS[ended]}")
     else:

@@ -7,6 +7,7 @@ import math
 from rldyno.answers.adaptive import ENDINGS, counted, latest_checks, state_words
 from rldyno.answers.pairs import OPEN
 from rldyno.records.interim import PairResult
+from rldyno.records.manifest import AdaptiveSeeds
 from rldyno.report.material import Material
 from rldyno.report.section import Section
 from rldyno.results.load import Results
@@ -25,15 +26,13 @@ def tables(material: Material) -> list[Table]:
     last = latest_checks(manifest)
     if rule is None or not last:
         return []
+    barred = {group.label for group in material.groups if group.trust.barred}
     decisions = tuple(
         (
             f"{pair.first} / {pair.second}",
             label,
             str(pair.seeds),
-            "–" if math.isnan(pair.ratio) else f"{pair.ratio:.2f}×",
-            bounds(pair),
-            f"{pair.chance:.2g}",
-            state_words(pair, rule),
+            *(("–", "–", "–", "no answer") if label in barred else figures(pair, rule)),
         )
         for label, group in last.items()
         for pair in group.pairs
@@ -55,6 +54,11 @@ def tables(material: Material) -> list[Table]:
             "interim-checks", "Interim checks", ("Check", "At", "Comparisons", "Open", "Trials added"), checks
         ),
     ]
+
+
+def figures(pair: PairResult, rule: AdaptiveSeeds) -> tuple[str, str, str, str]:
+    ratio = "–" if math.isnan(pair.ratio) else f"{pair.ratio:.2f}×"
+    return ratio, bounds(pair), f"{pair.chance:.2g}", state_words(pair, rule)
 
 
 def rule_words(results: Results) -> str | None:
