@@ -10,7 +10,7 @@ import pytest
 
 from rldyno.errors import Problem, print_problem
 from rldyno.records.directory import ResultsDirectory
-from rldyno.records.files import read_bytes, read_json, write_json
+from rldyno.records.files import read_bytes, read_json, write_atomically, write_json
 from rldyno.records.seal import altered_files, file_hashes, read_record, write_record
 from rldyno.records.typed import typed
 from rldyno_rig.result_file import WorkerResult
@@ -159,3 +159,11 @@ def test_escape_sequences_of_a_record_never_reach_a_terminal(tmp_path: Path) -> 
 def test_a_problem_is_printed_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     print_problem(Problem("bad \x1b[2J", detail="log \x07\nnext", fix="do \x9b this"))
     assert capsys.readouterr().err == "rldyno: bad \ufffd[2J\n  | log \ufffd\n  | next\nfix: do \ufffd this\n"
+
+
+def test_a_file_takes_the_place_of_a_link_and_leaves_its_target(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("precious")
+    (tmp_path / "report.html").symlink_to(tmp_path / "target")
+    write_atomically(tmp_path / "report.html", b"<html>")
+    assert (tmp_path / "target").read_text() == "precious"
+    assert not (tmp_path / "report.html").is_symlink()

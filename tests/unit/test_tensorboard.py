@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from event_files import read_events
 from rldyno.cli import app
 from rldyno.results import event_file, event_points, tensorboard
 from rldyno_rig import schema
+from rldyno_rig.trial_file import Conditions, TrialFile
 from synthetic import NUMPY, TORCH, Shape, write_results
 
 SHAPE = Shape(contestants=[NUMPY, TORCH], algorithms=["dqn"], seeds=2, sample_hz=2, steps=40_000)
@@ -37,7 +39,8 @@ def test_the_scalars_are_the_records(directory: Path):
     (home, *_) = sorted((directory / "trials").iterdir())
     asked = json.loads((home / schema.TRIAL_FILE).read_text())
     outcome = json.loads((home / schema.OUTCOME_FILE).read_text())
-    folder = directory / "tensorboard" / event_file.cell_name(asked) / f"s{asked['seed']}"
+    cell = event_file.cell_name(home.name, TrialFile.read(home))
+    folder = directory / "tensorboard" / cell / f"s{asked['seed']}"
     first, *events = read_events(next(folder.iterdir()))
     assert first.file_version == "brain.Event:2"
     epoch = datetime.fromisoformat(outcome["started_at"]).timestamp()
@@ -108,7 +111,17 @@ def test_what_writing_cost_is_said(written: tuple[int, int, float], said: str):
 
 def test_what_the_lab_knew_before_a_trial_does_not_name_its_cell(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", Shape(contestants=[NUMPY], algorithms=["dqn"], seeds=1))
-    requested = json.loads(next(root.glob("trials/*/trial.json")).read_text())
-    later = requested | {"conditions": {"best_calibration_ns": {"host": 5}}, "backend": "numpy_"}
-    assert event_file.cell_name(later) == event_file.cell_name(requested)
-    assert event_file.cell_name(requested | {"cores": 7}) != event_file.cell_name(requested)
+    (home,) = (root / "trials").iterdir()
+    file = TrialFile.read(home)
+    later = replace(file, conditions=Conditions(best_calibration_ns={"host": 5}), backend="numpy_")
+    assert event_file.cell_name(home.name, later) == event_file.cell_name(home.name, file)
+    assert event_file.cell_name(home.name, replace(file, cores=7)) != event_file.cell_name(home.name, file)
+
+
+def test_what_a_record_says_leads_no_event_file_elsewhere(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", Shape(contestants=[NUMPY], algorithms=["dqn"], seeds=1))
+    path = next(root.glob("trials/*/trial.json"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"trial": "../../../away.s0.1"}))
+    tensorboard.write_all(root)
+    assert not list(tmp_path.glob("away*"))
+    assert all(root / "tensorboard" in file.parents for file in tmp_path.rglob("*tfevents*"))

@@ -11,6 +11,7 @@ from typing import Any
 
 from rldyno.answers.analysis import Analysis
 from rldyno.errors import Problem
+from rldyno.records.files import write_atomically
 from rldyno.report.libraries import vl_convert
 from rldyno.report.material import Material, stems
 from rldyno.report.section import Chart, Panel
@@ -66,7 +67,7 @@ def write_figures(analysis: Analysis, out: Path, formats: Sequence[str] = FORMAT
         out.mkdir(parents=True, exist_ok=True)
         entries = [*write_charts(material, out, formats), *write_tables(material, out, formats)]
         index = out / "index.md"
-        index.write_text(index_text(material.results.title, entries), encoding="utf-8")
+        write_atomically(index, index_text(material.results.title, entries))
     except OSError as error:
         raise Problem(
             f"cannot write to {out}: {error.strerror}",
@@ -163,5 +164,5 @@ def one_line(text: str) -> str:
 
 
 def write(path: Path, body: bytes) -> Path:
-    path.write_bytes(body)
+    write_atomically(path, body)
     return path

@@ -15,6 +15,7 @@ from typing import Any
 from rldyno import __version__
 from rldyno.answers.analysis import Analysis
 from rldyno.errors import Problem
+from rldyno.records.files import write_atomically
 from rldyno.report import sections
 from rldyno.report.heading import heading_of
 from rldyno.report.libraries import alt, jinja2, vl_convert
@@ -42,7 +43,7 @@ def write_report(analysis: Analysis, path: Path | None = None) -> Path:
     path = path or analysis.results.directory / "report.html"
     html = render(analysis)
     try:
-        path.write_text(html, encoding="utf-8")
+        write_atomically(path, html)
     except OSError as error:
         raise Problem(
             f"cannot write {path}: {error.strerror}", fix="choose another place with --out FILE", code=1

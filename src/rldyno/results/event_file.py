@@ -12,6 +12,7 @@ from typing import Any
 
 from rldyno.libraries import needed_for
 from rldyno.results.event_points import Point
+from rldyno_rig.trial_file import TrialFile
 
 Json = dict[str, Any]
 
@@ -23,17 +24,19 @@ NOT_CELL = (
 )
 
 
-def event_path(folder: Path, requested: Json, attempt: int) -> Path:
-    """TensorBoard takes every file whose name has `tfevents` in it for one."""
-    run = folder / cell_name(requested) / f"s{requested['seed']}"
-    return run / f"events.out.tfevents.{attempt}.rldyno"
+def event_path(folder: Path, trial: str, file: TrialFile, attempt: int) -> Path:
+    """`trial`: the name of its directory, which is one component of a path whatever a record says.
+
+    TensorBoard takes every file whose name has `tfevents` in it for one.
+    """
+    return folder / cell_name(trial, file) / f"s{file.seed}" / f"events.out.tfevents.{attempt}.rldyno"
 
 
-def cell_name(requested: Json) -> str:
+def cell_name(trial: str, file: TrialFile) -> str:
     """`numpy-eager.dqn.CartPole-v1.cpu.1c2f…`: its hash differs with hyper-parameters and cores."""
-    content = {name: value for name, value in requested.items() if name not in NOT_CELL}
+    content = {name: value for name, value in file.to_json().items() if name not in NOT_CELL}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
-    slug, _, _ = str(requested["trial"]).rpartition(".s")
+    slug, _, _ = trial.rpartition(".s")
     return f"{slug}.{digest}"
 
 

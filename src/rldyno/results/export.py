@@ -12,6 +12,7 @@ from polars.io.plugins import register_io_source
 from rldyno.errors import Problem
 from rldyno.probe.metrics import sample_columns, sample_meanings
 from rldyno.records.csv_files import Columns, column_kinds
+from rldyno.records.files import replacing, write_atomically
 from rldyno.results.columns import COLUMNS, INTEGRALS
 from rldyno.results.integrals import integrals_table
 from rldyno.results.load import Results
@@ -70,10 +71,11 @@ def write_tables(results: Results, out: Path, suffix: str) -> list[Path]:
     paths = []
     for name, table in tables.items():
         path = out / f"{name}.{suffix}"
-        if suffix == "parquet":
-            table.sink_parquet(path)
-        else:
-            table.sink_csv(path)
+        with replacing(path) as temporary:
+            if suffix == "parquet":
+                table.sink_parquet(temporary)
+            else:
+                table.sink_csv(temporary)
         paths.append(path)
     return paths
 
@@ -130,7 +132,7 @@ def write_readme(results: Results, out: Path) -> Path:
     )
     lines += table("reasons: why a trial has no figure in a column of trials or integrals", REASON_MEANINGS)
     path = out / "README.md"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_atomically(path, "\n".join(lines) + "\n")
     return path
 
 

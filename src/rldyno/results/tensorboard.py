@@ -19,8 +19,8 @@ from rldyno.probe.metrics import sample_columns
 from rldyno.records.attempts import TRIAL_LOCK, next_attempt
 from rldyno.records.csv_files import GrowingCsv, read_csv
 from rldyno.records.directory import ResultsDirectory
-from rldyno.records.files import Json, read_json
 from rldyno.records.locks import LockedError, lock_holder, locked
+from rldyno.records.trial_records import read_outcome, read_trial
 from rldyno.results.event_file import FOLDER, GrowingEventFile, event_path, is_whole, write_whole
 from rldyno.results.event_points import Curves, Point
 from rldyno_rig import schema
@@ -64,19 +64,22 @@ def write_trial(home: Path, folder: Path) -> bool | None:
     ended = home / schema.OUTCOME_FILE
     if not ended.exists():
         return None
-    requested, outcome = read_json(home / schema.TRIAL_FILE), read_json(ended)
+    file, outcome = read_trial(home), read_outcome(home)
     if not (home / schema.PROGRESS_FILE).exists():
         return None
-    path = event_path(folder, requested, attempt_of(outcome))
+    path = event_path(folder, home.name, file, outcome.attempt)
     if is_whole(path, ended):
         return False
-    write_whole(path, points(home), datetime.fromisoformat(outcome["started_at"]).timestamp())
+    write_whole(path, points(home), epoch_of(outcome.started_at))
     return True
 
 
-def attempt_of(outcome: Json) -> int:
-    """Old records have none: they are of the only attempt."""
-    return int(outcome.get("attempt", 1))
+def epoch_of(started_at: str | None) -> float:
+    """Seconds since 1970; 0 where a record does not say when its trial began."""
+    try:
+        return datetime.fromisoformat(started_at or "").timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def points(home: Path) -> Iterator[Point]:
@@ -97,8 +100,8 @@ class LiveTrial:
         self._progress = GrowingCsv(home / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS)
         self._samples = GrowingCsv(home / schema.SAMPLES_FILE, sample_columns())
         self._curves = Curves()
-        path = event_path(folder, read_json(home / schema.TRIAL_FILE), self.attempt)
-        self._file = GrowingEventFile(path, datetime.fromisoformat(started_at).timestamp())
+        path = event_path(folder, home.name, read_trial(home), self.attempt)
+        self._file = GrowingEventFile(path, epoch_of(started_at))
 
     def advance(self, *, ended: bool = False) -> None:
         episodes, progress, samples = (
@@ -144,7 +147,7 @@ class LiveEvents:
         live = self._trials.pop(home, None)
         with self._reported(home):
             ended = home / schema.OUTCOME_FILE
-            if live and ended.exists() and live.attempt == attempt_of(read_json(ended)):
+            if live and ended.exists() and live.attempt == read_outcome(home).attempt:
                 live.advance(ended=True)
             else:
                 write_trial(home, self._folder)
