@@ -151,7 +151,11 @@ def test_never_may_be_chance() -> None:
     assert low < high == np.inf
     assert turn.never == (turn.steps.point == np.inf)
     never = replace(turn, steps=replace(turn.steps, point=np.inf, low=2470.0))
-    assert never.words == "`b` never overtakes `a` (if that is chance, after 2,470 steps at the earliest)"
+    assert never.words == "whether `b` ever overtakes `a` is not clear (after 2,470 steps at the earliest)"
+    late = replace(turn, steps=replace(turn.steps, point=5000.0, low=2470.0), updates=None)
+    assert late.words == "`b` may overtake `a` after 5,000 steps [2,470, ∞]"
+    soon = replace(turn, steps=replace(turn.steps, point=0.0, low=0.0))
+    assert soon.words == "`b` finishes before `a` in runs of any length, but that may be chance"
     assert length(never.steps) == "never (2,470–∞)"
     assert length(replace(never.steps, low=np.inf)) == "never"
 
@@ -196,3 +200,15 @@ def test_who_is_done_first_by_run_length() -> None:
         "`torch:eager` finishes first in the shortest runs; `torch:compile` overtakes `torch:eager` after "
     )
     assert run_lengths(every[:1]) is None
+
+
+def test_first_in_runs_of_any_length_names_who_may_overtake() -> None:
+    first = costs_of("numpy:eager", runs(1.0, 1.00e-3, spread=0.1), rng())
+    close = costs_of("jax:jit", runs(1.1, 1.05e-3, spread=0.1), rng())
+    far = costs_of("torch:eager", runs(2.0, 9e-3), rng())
+    found = run_lengths([first, close, far])
+    assert found is not None
+    assert [rival.then for rival in found.rivals] == ["jax:jit"]
+    assert found.words.startswith(
+        "`numpy:eager` finishes first in runs of any length; whether `jax:jit` ever overtakes `numpy:eager`"
+    )

@@ -159,6 +159,12 @@ def test_foreign_and_empty_directories(tmp_path: Path) -> None:
         load_results(tmp_path)
     with pytest.raises(Problem, match=r"no trial in .* has ended yet"):
         load_results(write_results(tmp_path / "r", Shape(pending=18)))
+    altered = write_results(tmp_path / "s", Shape())
+    for path in altered.glob("trials/*/outcome.json"):
+        path.write_text("{")
+    with pytest.raises(Problem, match=r"no trial in .* has records that can be used") as raised:
+        load_results(altered)
+    assert raised.value.fix == f"see all that is wrong: rldyno check {altered}"
 
 
 def test_absent_frameworks_and_failures_keep_their_reason(tmp_path: Path) -> None:

@@ -205,8 +205,10 @@ class ChoiceByAxis:
         if self.changes:
             return f"The choice changes with {axis_name(self.axis)}{where}: {'; '.join(parts)}."
         levels, pick, clear = self.stretches[0]
-        doubt = "" if clear else ", but the difference is not clear everywhere"
-        return f"`{pick}` stays the choice for {levels_words(self.axis, levels)}{where}{doubt}."
+        places = f"{levels_words(self.axis, levels)}{where}"
+        if not clear:
+            return f"`{pick}` has the better value for {places}, but not clearly everywhere."
+        return f"`{pick}` stays the choice for {places}."
 
 
 def choices_by_axis(choices: Sequence[Choice]) -> tuple[ChoiceByAxis, ...]:

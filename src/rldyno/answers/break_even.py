@@ -56,6 +56,14 @@ class BreakEven:
         return math.isinf(self.steps.point)
 
     @property
+    def open(self) -> bool:
+        """Whether the runs leave open that it happens at all, or that it does not."""
+        low, point, high = self.steps.low, self.steps.point, self.steps.high
+        if low is None or high is None:
+            return False
+        return high > 0 if point == 0 else math.isfinite(low) if math.isinf(point) else math.isinf(high)
+
+    @property
     def crosses(self) -> bool:
         return self.steps.point > 0 and not self.never
 
@@ -63,15 +71,20 @@ class BreakEven:
     def words(self) -> str:
         """`torch:compile overtakes torch:eager after 98,000 steps [61,000, 150,000] or 24,000 updates`."""
         if self.steps.point == 0:
-            return f"`{self.then}` finishes before `{self.first}` in runs of any length"
+            doubt = ", but that may be chance" if self.open else ""
+            return f"`{self.then}` finishes before `{self.first}` in runs of any length{doubt}"
+        if self.open and self.never:
+            earliest = count(self.steps.low or 0)
+            return (
+                f"whether `{self.then}` ever overtakes `{self.first}` is not clear "
+                f"(after {earliest} steps at the earliest)"
+            )
         if self.never:
-            perhaps = ""
-            if self.steps.low is not None and math.isfinite(self.steps.low):
-                perhaps = f" (if that is chance, after {count(self.steps.low)} steps at the earliest)"
-            return f"`{self.then}` never overtakes `{self.first}`{perhaps}"
+            return f"`{self.then}` never overtakes `{self.first}`"
         lengths = [length_words(self.steps, "steps")]
         lengths += [length_words(self.updates, "updates")] if self.updates is not None else []
-        return f"`{self.then}` overtakes `{self.first}` after {' or '.join(lengths)}"
+        does = "may overtake" if self.open else "overtakes"
+        return f"`{self.then}` {does} `{self.first}` after {' or '.join(lengths)}"
 
 
 @dataclass(frozen=True)
@@ -84,6 +97,8 @@ class RunLengths:
     """Who overtakes it, and so on to the longest runs."""
     modes: tuple[BreakEven, ...]
     """The other pairs of modes of one framework."""
+    rivals: tuple[BreakEven, ...] = ()
+    """Without crossovers: who may overtake it all the same."""
 
     @property
     def words(self) -> str:
@@ -94,7 +109,8 @@ class RunLengths:
             ]
         else:
             said = [f"`{self.shortest}` finishes first in runs of any length"]
-        return "; ".join([*said, *(crossover.words for crossover in self.modes)]) + "."
+        others = dict.fromkeys([*self.rivals, *self.modes])
+        return "; ".join([*said, *(crossover.words for crossover in others)]) + "."
 
 
 def length_words(length: Estimate, unit: str) -> str:
@@ -219,8 +235,10 @@ def run_lengths(found: Sequence[RunCosts]) -> RunLengths | None:
         for framework in dict.fromkeys(item.framework for item in in_order)
         for crossover in pairwise([item for item in in_order if item.framework == framework])
     )
+    rivals = () if chain else (break_even(in_order[0], other) for other in in_order[1:])
     return RunLengths(
         shortest=chain[0].first if chain else in_order[0].contestant,
         crossovers=chain,
         modes=tuple(crossover for crossover in modes if crossover not in chain),
+        rivals=tuple(rival for rival in rivals if rival.open),
     )

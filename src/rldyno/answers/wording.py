@@ -263,7 +263,7 @@ def pick_words(pick: Pick) -> str:
 def confidence_words(pick: Pick, doubts: bool = True) -> str:
     """How sure, the doubts, and what would remove them."""
     wins = (
-        f"In {100 * pick.wins.point:.0f} % of all pairs of runs, its run is better than that of "
+        f"In {100 * pick.wins.point:.0f} % of all pairs of runs, `{pick.contestant}` is better than "
         f"`{pick.runner_up.contestant}`."
     )
     why = [pick.trust.words, *pick.trust.fixes] if doubts else []

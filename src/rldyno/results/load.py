@@ -21,7 +21,7 @@ from rldyno.probe.metrics import sample_columns
 from rldyno.proofs.certificate import Certificate, Code, Subject, best_validity, read_certificates
 from rldyno.records.calibrations import BestCalibrations, best_calibrations
 from rldyno.records.csv_files import read_csv
-from rldyno.records.directory import ResultsDirectory
+from rldyno.records.directory import ResultsDirectory, run_command
 from rldyno.records.manifest import Manifest
 from rldyno.records.outcome import Outcome
 from rldyno.records.status import PENDING
@@ -111,6 +111,21 @@ class Results:
         return ResultsDirectory(self.directory).trial(trial) / name
 
 
+def nothing_to_answer_from(directory: Path, flaws: Sequence[str]) -> Problem:
+    if flaws:
+        return Problem(
+            f"no trial in {directory} has records that can be used: there is nothing to answer from",
+            detail="\n".join(flaws[:5]),
+            fix=f"see all that is wrong: rldyno check {directory}",
+            code=1,
+        )
+    return Problem(
+        f"no trial in {directory} has ended yet: there is nothing to answer from",
+        fix=f"run the study to its end, or at least its first trials: {run_command(directory)}",
+        code=1,
+    )
+
+
 def load_results(directory: Path) -> Results:
     """Read everything but the series. A half-done directory is read as far as it goes."""
     paths = ResultsDirectory(directory)
@@ -131,12 +146,7 @@ def load_results(directory: Path) -> Results:
             table.add(trial, requested[trial], records[trial].facts, None)
     ended = {row["trial"] for row in table.rows if row["status"] != PENDING}
     if not ended:
-        raise Problem(
-            f"no trial in {directory} has ended yet: there is nothing to answer from",
-            detail="\n".join(flaws[:5]) or None,
-            fix="run the study to its end, or at least its first trials: rldyno run STUDY",
-            code=1,
-        )
+        raise nothing_to_answer_from(directory, flaws)
     return Results(
         directory=directory,
         title=study_title(recorded.text) or directory.resolve().name,
