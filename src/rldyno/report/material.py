@@ -71,6 +71,12 @@ class Material:
         """How each contestant with a finished trial is drawn."""
         return styles_of(self.results.trials.filter(pl.col("status") == DONE)["contestant"].to_list())
 
+    @property
+    def legend(self) -> list[tuple[int, Style]]:
+        """Index and style of each contestant, in the study's order, as in tables and charts."""
+        names = list(dict.fromkeys(row.contestant for group in self.groups for row in group.rows))
+        return sorted(enumerate(self.styles), key=lambda pair: names.index(pair[1].contestant))
+
     @cached_property
     def places(self) -> tuple[GroupPlace, ...]:
         """Every comparison, in the order of the page."""

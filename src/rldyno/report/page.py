@@ -64,7 +64,7 @@ def render(analysis: Analysis) -> str:
         heading=heading_of(results, material.groups),
         views=views,
         legend=legend_range(views),
-        styles=material.styles,
+        styles=material.legend,
         uncertified={row.contestant for group in material.groups for row in group.rows if not row.certified},
         part_colours=PART_COLOURS,
         policy=content_policy(bundle, script),
