@@ -126,9 +126,9 @@ def test_no_advice_from_the_uncertified(tmp_path: Path) -> None:
     assert found.picks == ()
     (refusal,) = found.refusals
     assert "Only `numpy:eager` can be ranked (`torch:eager`: certificate out of date" in refusal.why
-    assert refusal.instead.startswith("Run: rldyno verify torch:eager, then: rldyno run ")
+    assert refusal.instead.startswith("To prove and measure them anew: `rldyno run ")
     (refusal,) = advice(tmp_path / "s", NUMPY, replace(TORCH, certificate="absent")).refusals
-    assert refusal.instead.startswith("To prove what has run: rldyno run ")
+    assert refusal.instead.startswith("To prove what has run: `rldyno run ")
 
 
 def test_no_advice_from_the_unequal(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_no_advice_from_the_unequal(tmp_path: Path) -> None:
 def test_no_advice_from_one_seed(tmp_path: Path) -> None:
     (refusal,) = advice(tmp_path / "r", NUMPY, TORCH, seeds=1).refusals
     assert refusal.why == "With one seed the spread is unknown."
-    assert refusal.instead == f"For more seeds: rldyno run {tmp_path / 'r'} --seeds 5..30"
+    assert refusal.instead == f"For more seeds: `rldyno run {tmp_path / 'r'} --seeds 5..30`"
 
 
 def test_no_advice_from_a_noisy_machine(tmp_path: Path) -> None:

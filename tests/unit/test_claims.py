@@ -125,7 +125,7 @@ def test_uncertified_runs_do_not_speak(tmp_path: Path) -> None:
     cheat = Contestant("jax:jit", 90_000, certificate="failed")
     found = judged(tmp_path / "r", faster(2.0), cheat, TORCH)
     assert found.verdict == UNDECIDED
-    assert found.missing == ("needs a certificate: rldyno verify jax:jit",)
+    assert found.missing == ("needs a certificate: `rldyno verify jax:jit`",)
 
 
 def test_a_framework_is_represented_by_its_best_mode_unless_each_is_asked_for(tmp_path: Path) -> None:

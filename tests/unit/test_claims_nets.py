@@ -71,7 +71,7 @@ def test_networks_alone_decide_who_is_fastest_by_a_wide_margin(tmp_path: Path) -
 def test_networks_timed_unproven_do_not_count(tmp_path: Path) -> None:
     found = judge_claim(STOOKE, gather_in([nets_record(tmp_path / "r", RATES, "absent")]))
     assert found.verdict == UNDECIDED
-    assert "needs a certificate: rldyno verify theano:graph" in found.missing
+    assert "needs a certificate: `rldyno verify theano:graph`" in found.missing
 
 
 def test_trials_alone_leave_inference_open(tmp_path: Path) -> None:

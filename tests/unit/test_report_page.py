@@ -185,3 +185,18 @@ def test_a_doubt_is_in_the_trust_box_and_not_repeated_in_cards_and_advice(tmp_pa
 
 def test_cpu_use_before_a_run_is_not_called_idle() -> None:
     assert column("idle_cpu_percent").heading == "CPU use before the run"
+
+
+def test_commands_are_code_and_refusals_name_their_setting(tmp_path: Path) -> None:
+    shape = Shape(contestants=[TORCH, NUMPY], algorithms=["dqn"], cores=(1, 2), seeds=1, steps=8000)
+    root = disturb(write_results(tmp_path / "r", shape), 2)
+    html = html_of(root)
+    assert f"<code>rldyno run {root} --seeds 5..30</code>" in html
+    assert not re.search(r"[^>]rldyno run /", re.sub(r"<(script|pre).*?</\1>", "", html, flags=re.S))
+    (task,) = task_advice(material_of(root))
+    assert [words.split(":")[0] for words in task.refusals] == ["1 core; 2 cores"]
+
+
+def test_the_legend_is_in_the_order_of_the_study(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", Shape(contestants=[TORCH, NUMPY], seeds=1, steps=8000))
+    assert re.findall(r'data-contestant="(.*?)"', html_of(root)) == ["torch:eager", "numpy:eager"]

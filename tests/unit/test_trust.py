@@ -87,7 +87,16 @@ def test_a_disturbed_run_is_measured_anew_with_enough_seeds(tmp_path: Path) -> N
     trust = group_in(root).trust
     assert {item.kind for item in trust.reasons} == {"seeds", "noise"}
     (fix,) = trust.fixes
-    assert fix.endswith(f": rldyno run {root} --out {root}-again --seeds 5..30")
+    assert fix.endswith(f": `rldyno run {root} --out {root}-again --seeds 5..30`")
+
+
+def test_a_terminal_never_breaks_a_command(tmp_path: Path) -> None:
+    """Half of a pasted command would run by itself."""
+    root = disturb(written(tmp_path / "r", seeds=1), 2)
+    command = f"rldyno run {root} --out {root}-again --seeds 5..30"
+    advised = CliRunner().invoke(app, ["advise", str(root)], env={"COLUMNS": "50"}).output
+    for text in (printed(root, width=50), advised):
+        assert command in [line.strip() for line in text.splitlines()]
 
 
 def test_one_seed_bars_and_few_weaken(tmp_path: Path) -> None:
@@ -190,7 +199,7 @@ def test_nobody_names_a_winner_where_it_is_barred(tmp_path: Path, kind: str) -> 
     advised = CliRunner().invoke(app, ["advise", str(root)])
     assert advised.exit_code == 1
     terminal = " ".join(printed(root, width=200).split())
-    assert " ".join(objection.fix.split()) in terminal
+    assert " ".join(objection.fix.split()).replace("`", "") in terminal.replace("`", "")
     below_tables = terminal.partition("certified.")[2]  # other metrics may have ratios
     assert below_tables
     for text in (below_tables, sentence(group), loaded.headline, advised.output, str(loaded.advise())):
@@ -214,7 +223,7 @@ def test_a_fix_names_the_study_that_the_user_gave(tmp_path: Path) -> None:
     manifest = json.loads((root / "manifest.json").read_text())
     (root / "manifest.json").write_text(json.dumps(manifest | {"study_path": "studies/mine.toml"}))
     assert group_in(root).trust.fixes == (
-        f"Raise [budget] in studies/mine.toml, then: rldyno run studies/mine.toml --out {root}-again",
+        f"Raise [budget] in studies/mine.toml, then: `rldyno run studies/mine.toml --out {root}-again`",
     )
 
 
@@ -222,7 +231,7 @@ def test_an_unchanged_study_is_run_again_from_its_record(tmp_path: Path) -> None
     """The file that the user gave may have moved or changed since."""
     root = BARRED_RESULTS["noise"](tmp_path / "r")
     (fix,) = group_in(root).trust.fixes
-    assert fix.endswith(f"rldyno run {root} --out {root}-again")
+    assert fix.endswith(f"`rldyno run {root} --out {root}-again`")
 
 
 def test_every_rule_has_its_kind_in_words() -> None:
@@ -292,10 +301,10 @@ def test_a_few_episodes_tell_nothing(tmp_path: Path) -> None:
 def test_more_seeds_are_never_fewer_than_the_study_plans(tmp_path: Path) -> None:
     """`rldyno run DIR --seeds` refuses to drop seeds."""
     results = load_results(written(tmp_path / "r", seeds=12))
-    assert fixes.adaptive_seeds(results, 5, 10).endswith("--seeds 5..12")
+    assert fixes.adaptive_seeds(results, 5, 10).endswith("--seeds 5..12`")
     rule = AdaptiveSeeds(2, 30, "resolved", 0.02)
     adaptive = replace(results, manifest=replace(results.manifest, adaptive=rule))
-    assert fixes.adaptive_seeds(adaptive, 5, 10).endswith("--seeds 5..30")
+    assert fixes.adaptive_seeds(adaptive, 5, 10).endswith("--seeds 5..30`")
 
 
 # --- interim checks of adaptive seeds -----------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What to do about an objection: a sentence, or a command that can be copied. Records are never edited."""
+"""What to do about an objection. Commands stand in backticks, to be copied. Records are never edited."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def folded(found: Iterable[str]) -> tuple[str, ...]:
     """Each once; of the commands that add seeds only the one with most of them, which does for all."""
     lines = list(dict.fromkeys(filter(None, found)))
     seeds = [line for line in lines if line.startswith(MORE_SEEDS)]
-    most = max(seeds, key=lambda line: int(line.rpartition("..")[2]), default="")
+    most = max(seeds, key=lambda line: int(line.rstrip("`").rpartition("..")[2]), default="")
     return tuple(line for line in lines if line not in seeds or line == most)
 
 
@@ -30,13 +30,17 @@ def study_words(results: Results) -> str:
     return path if path.endswith(".toml") else "your study file"
 
 
+def code(command: str) -> str:
+    return f"`{command}`"
+
+
 def resume(results: Results) -> str:
-    return run_command(results.directory)
+    return code(run_command(results.directory))
 
 
 def again(results: Results) -> str:
     """The same study, measured anew: the one in the record, wherever its file is now."""
-    return run_command(results.directory, out=anew(results))
+    return code(run_command(results.directory, out=anew(results)))
 
 
 def anew(results: Results) -> Path:
@@ -47,13 +51,13 @@ def changed(results: Results) -> str:
     """The study file after the user has changed it."""
     path = results.manifest.study_path
     study = path if path.endswith(".toml") else "STUDY.toml"
-    return f"rldyno run {study} --out {results.directory}-again"
+    return code(f"rldyno run {study} --out {results.directory}-again")
 
 
 def quieter(results: Results, few_seeds: bool) -> str:
     seeds = f"{ENOUGH_RUNS}..{MOST_SEEDS}" if few_seeds and results.manifest.adaptive is None else None
     command = run_command(results.directory, out=anew(results), seeds=seeds)
-    return f"Run it again while the machine is idle (`rldyno doctor` shows other load): {command}"
+    return f"Run it again while the machine is idle (`rldyno doctor` shows other load): {code(command)}"
 
 
 def larger_budget(results: Results) -> str:
@@ -68,14 +72,15 @@ def learnable(results: Results) -> str:
 
 def stop_rule(results: Results) -> str:
     return (
-        f"Use --goal throughput, or add a stop rule to [budget] in {study_words(results)}: "
-        f"stop = {{ return = 475, episodes = 20 }}, then: {changed(results)}"
+        f"Use `--goal throughput`, or add a stop rule to [budget] in {study_words(results)}: "
+        f"`stop = {{ return = 475, episodes = 20 }}`, then: {changed(results)}"
     )
 
 
-def prove(results: Results, contestants: list[str], stale: bool) -> str:
+def prove(results: Results, stale: bool) -> str:
+    """A run proves its contestants first, on the device that it uses."""
     if stale:
-        return f"Run: rldyno verify {' '.join(contestants)}, then: {again(results)}"
+        return f"To prove and measure them anew: {again(results)}"
     return f"To prove what has run: {resume(results)}"
 
 
@@ -98,7 +103,7 @@ def adaptive_seeds(results: Results, fewest: int, most: int) -> str:
     adaptive, highest = results.manifest.adaptive, results.trials["seed"].max()
     assert isinstance(highest, int)
     most = max(most, highest + 1, adaptive.max if adaptive else 0)
-    return f"{MORE_SEEDS}{run_command(results.directory, seeds=f'{fewest}..{most}')}"
+    return f"{MORE_SEEDS}{code(run_command(results.directory, seeds=f'{fewest}..{most}'))}"
 
 
 def finish(results: Results) -> str:
@@ -106,4 +111,6 @@ def finish(results: Results) -> str:
 
 
 def measurable() -> str:
-    return "Run the study where it can be measured (energy counters may need root), or choose another --goal."
+    return (
+        "Run the study where it can be measured (energy counters may need root), or choose another `--goal`."
+    )

@@ -53,8 +53,8 @@ def print_answer(analysis: Analysis, console: Console) -> None:
         print_line(console, f"{more} more settings are in the report.")
     for line in [*outsiders(groups), *doubt_lines(groups), *remarks(analysis.results, groups)]:
         print_line(console, line)
-    for line in what_to_do(groups):
-        print_line(console, line)
+    for fix in what_to_do(groups):
+        print_fix(console, fix)
 
 
 def doubt_lines(groups: Sequence[Group]) -> list[str]:
@@ -181,3 +181,13 @@ def seeds_cell(row: Row) -> Text:
 
 def print_line(console: Console, text: str, bold: bool = False) -> None:
     console.print(Text(text, "bold" if bold else ""), width=min(WIDTH, console.width), soft_wrap=False)
+
+
+def print_fix(console: Console, fix: str) -> None:
+    """A command at its end gets a line of its own that is never broken: it is there to be copied."""
+    if fix.endswith("`"):
+        words, _, command = fix[:-1].rpartition("`")
+        print_line(console, words.rstrip())
+        console.print(Text(f"  {command}"), soft_wrap=True)
+    else:
+        print_line(console, fix)

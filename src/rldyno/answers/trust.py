@@ -216,7 +216,7 @@ def unproven_runs(results: Results, contestant: str, certificates: Iterable[str]
     if not lacking:
         return None
     words = f"`{contestant}` is not proven to compute what the reference computes."
-    return Objection(CERTIFICATE, True, words, fixes.prove(results, [contestant], STALE in lacking))
+    return Objection(CERTIFICATE, True, words, fixes.prove(results, STALE in lacking))
 
 
 def certificate(results: Results, group: Group, metric: Column) -> Objection | None:
@@ -230,8 +230,7 @@ def certificate(results: Results, group: Group, metric: Column) -> Objection | N
 
 
 def proof_fix(results: Results, unproven: list[Row]) -> str:
-    stale = any(row.certificate == STALE for row in unproven)
-    return fixes.prove(results, sorted(row.contestant for row in unproven), stale)
+    return fixes.prove(results, any(row.certificate == STALE for row in unproven))
 
 
 def unlearned(results: Results, group: Group, metric: Column) -> Objection | None:

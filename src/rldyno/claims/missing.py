@@ -78,7 +78,7 @@ def lacking_words(key: str, condition: Condition, evidence: Evidence) -> str:
     if key in ("contestant", "framework"):
         unproven = sorted({name for name, _ in evidence.uncertified if condition.admits(side_of(name, key))})
         if unproven:
-            return f"needs a certificate: rldyno verify {' '.join(unproven)}"
+            return f"needs a certificate: `rldyno verify {' '.join(unproven)}`"
     words = {"max_episode_steps": "episodes limited to", "network": "a network of kind"}
     return f"needs {words.get(key, key.removeprefix(HYPER))} {condition.words}"
 

@@ -53,6 +53,7 @@ def print_advice(found: Advice, console: Console) -> None:
     from rich.text import Text
 
     from rldyno.answers import wording
+    from rldyno.answers.terminal import print_fix
 
     def print_line(text: str, style: str = "") -> None:
         console.print(Text(text, style), width=min(WIDTH, console.width))
@@ -79,7 +80,7 @@ def print_advice(found: Advice, console: Console) -> None:
         prefix = f"{'; '.join(settings)}: " if any(settings) else ""
         print_line(f"{prefix}No advice. {trust.words}", "red")
         for fix in trust.fixes:
-            print_line(fix)
+            print_fix(console, fix)
     console.print()
 
 

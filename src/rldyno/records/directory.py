@@ -92,7 +92,9 @@ class ResultsDirectory:
         write_record(self.manifest, manifest.to_json())
 
 
-def run_command(root: Path, *, seeds: int | str | None = None, out: Path | None = None) -> str:
+def run_command(
+    root: Path, *, seeds: int | str | None = None, out: Path | None = None, max_noise: float | None = None
+) -> str:
     """The command that continues the run in a results directory, `rldyno run results/x --seeds 10`.
 
     With `out` it runs the same study again in another directory. `seeds` are what `--seeds` takes. The study
@@ -101,6 +103,7 @@ def run_command(root: Path, *, seeds: int | str | None = None, out: Path | None 
     words = ["rldyno", "run", str(root)]
     words += ["--out", str(out)] if out else []
     words += ["--seeds", str(seeds)] if seeds is not None else []
+    words += ["--max-noise", f"{max_noise:g}"] if max_noise is not None else []
     return shlex.join(words)
 
 

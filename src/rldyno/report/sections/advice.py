@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from rldyno.answers import advice, wording
-from rldyno.answers.groups import Group
 from rldyno.report.material import Material
 from rldyno.report.section import Section
 from rldyno.text.numbers import factor
@@ -51,19 +50,22 @@ def task_advice(material: Material) -> list[TaskAdvice]:
 def advised(found: advice.Advice) -> TaskAdvice:
     alike = same_everywhere(found)
     picks = [
-        prefix(pick.group) + f"{wording.pick_words(pick)} {wording.confidence_words(pick, doubts=False)}"
+        prefix(pick.group.setting)
+        + f"{wording.pick_words(pick)} {wording.confidence_words(pick, doubts=False)}"
         for pick in (() if alike else found.picks[:SETTINGS_SHOWN])
     ]
     lengths = [
-        prefix(pick.group) + wording.length_words(pick, by_length)
+        prefix(pick.group.setting) + wording.length_words(pick, by_length)
         for pick, by_length in found.lengths[:SETTINGS_SHOWN]
     ]
-    refusals = dict.fromkeys(f"No advice. {item.why} {item.instead}" for item in found.refusals)
+    refusals: dict[str, list[str]] = {}
+    for item in found.refusals:
+        refusals.setdefault(f"No advice. {item.why} {item.instead}", []).append(item.group.setting)
     return TaskAdvice(
         task=found.task,
         picks=(alike,) if alike else tuple(picks),
         changes=(*(choice.words for choice in found.by_axis if choice.changes or not alike), *lengths),
-        refusals=tuple(refusals)[:SETTINGS_SHOWN],
+        refusals=tuple(prefix(*settings) + why for why, settings in refusals.items())[:SETTINGS_SHOWN],
         more=0 if alike else max(0, len(found.picks) - SETTINGS_SHOWN),
     )
 
@@ -86,8 +88,8 @@ def same_everywhere(found: advice.Advice) -> str | None:
     )
 
 
-def prefix(group: Group) -> str:
-    return f"{group.setting}: " if group.setting else ""
+def prefix(*settings: str) -> str:
+    return f"{'; '.join(settings)}: " if any(settings) else ""
 
 
 SECTION = Section(id="advice", order=30, title="Advice", context=context, shown=lambda _: True, open=True)

@@ -6,6 +6,7 @@ records can show them. What they cannot show is reported as unknown, never as ab
 
 from __future__ import annotations
 
+import shlex
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -114,10 +115,10 @@ def unequal_versions(results: Results, _: Sequence[Group]) -> Pitfall:
         if len(found) > 1
     }
     if mixed:
-        fix = "run the study again with one version of rldyno: `rldyno run STUDY --out NEW`"
+        fix = f"run the study again with one version of rldyno: {fixes.again(results)}"
         return Pitfall(name, FOUND, f"trials of one contestant ran different code: {listed(mixed)}", fix)
     if changed:
-        fix = "run the study again with one set of versions: `rldyno run STUDY --out NEW`"
+        fix = f"run the study again with one set of versions: {fixes.again(results)}"
         return Pitfall(
             name, FOUND, f"trials of one contestant ran with different packages: {listed(changed)}", fix
         )
@@ -147,7 +148,8 @@ def noisy_runs(results: Results, _: Sequence[Group]) -> Pitfall:
     if not noisy:
         return Pitfall(name, CLEAR, f"{worst}, below {NOISY:g} in every trial")
     evidence = f"{len(noisy)} of {len(scores)} trials score above {NOISY:g}; {worst}"
-    fix = "wait until the machine is idle, then repeat those trials: `rldyno run STUDY --max-noise 0.1`"
+    repeat = fixes.code(run_command(results.directory, max_noise=NOISY))
+    fix = f"wait until the machine is idle, then repeat those trials: {repeat}"
     return Pitfall(name, FOUND, evidence, fix)
 
 
@@ -164,7 +166,8 @@ def selective_subset(results: Results, groups: Sequence[Group]) -> Pitfall:
     if missing or results.flaws:
         unread = {f"{len(results.flaws)} flawed records"} if results.flaws else set()
         evidence = f"of {len(results.trials)} planned trials these are missing: {listed(missing | unread)}"
-        fix = "`rldyno run STUDY` runs what is missing; `rldyno status DIR` shows why trials failed"
+        status = fixes.code(shlex.join(["rldyno", "status", str(results.directory)]))
+        fix = f"{fixes.resume(results)} runs what is missing; {status} shows why trials failed"
         return Pitfall(name, FOUND, evidence, fix)
     left_out = list(results.manifest.left_out)
     rest = f"; left out, because it cannot run: {listed(left_out)}" if left_out else ""
