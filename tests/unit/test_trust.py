@@ -234,6 +234,22 @@ def test_an_unchanged_study_is_run_again_from_its_record(tmp_path: Path) -> None
     assert fix.endswith(f"`rldyno run {root} --out {root}-again`")
 
 
+def test_a_few_disturbed_trials_are_repeated_alone(tmp_path: Path) -> None:
+    root = disturb(written(tmp_path / "r"), 2)
+    assert f"while the machine is idle: `rldyno run {root} --max-noise 0.25`" in " ".join(
+        group_in(root).trust.fixes
+    )
+
+
+def test_one_command_does_where_the_study_has_to_change(tmp_path: Path) -> None:
+    """Two commands that write to one directory would be in each other's way."""
+    never = [replace(NUMPY, learns=0), replace(TORCH, learns=0)]
+    root = disturb(written(tmp_path / "r", *never, seeds=1), 2)
+    assert {"unreached", "noise", "seeds"} <= {item.kind for item in group_in(root).trust.reasons}
+    (fix,) = group_in(root).trust.fixes
+    assert fix.endswith(f"then: `rldyno run STUDY.toml --out {root}-again --seeds 5..30`")
+
+
 def test_every_rule_has_its_kind_in_words() -> None:
     rules = {rule.__name__ for rule in trust.RULES}
     assert rules <= set(trust.KINDS)

@@ -47,21 +47,31 @@ def anew(results: Results) -> Path:
     return Path(f"{results.directory}-again")
 
 
-def changed(results: Results) -> str:
+def changed(results: Results, few_seeds: bool = False) -> str:
     """The study file after the user has changed it."""
     path = results.manifest.study_path
-    study = path if path.endswith(".toml") else "STUDY.toml"
-    return code(f"rldyno run {study} --out {results.directory}-again")
+    study = Path(path if path.endswith(".toml") else "STUDY.toml")
+    return code(run_command(study, out=anew(results), seeds=seeds_anew(results, few_seeds)))
+
+
+def seeds_anew(results: Results, few_seeds: bool) -> str | None:
+    """What a run in a new directory has to be told."""
+    return f"{ENOUGH_RUNS}..{MOST_SEEDS}" if few_seeds and results.manifest.adaptive is None else None
 
 
 def quieter(results: Results, few_seeds: bool) -> str:
-    seeds = f"{ENOUGH_RUNS}..{MOST_SEEDS}" if few_seeds and results.manifest.adaptive is None else None
-    command = run_command(results.directory, out=anew(results), seeds=seeds)
+    command = run_command(results.directory, out=anew(results), seeds=seeds_anew(results, few_seeds))
     return f"Run it again while the machine is idle (`rldyno doctor` shows other load): {code(command)}"
 
 
-def larger_budget(results: Results) -> str:
-    return f"Raise [budget] in {study_words(results)}, then: {changed(results)}"
+def repeat_disturbed(results: Results, max_noise: float) -> str:
+    """The trials that were quiet stay."""
+    command = run_command(results.directory, max_noise=max_noise)
+    return f"To repeat disturbed trials while the machine is idle: {code(command)}"
+
+
+def larger_budget(results: Results, few_seeds: bool) -> str:
+    return f"Raise [budget] in {study_words(results)}, then: {changed(results, few_seeds)}"
 
 
 def learnable(results: Results) -> str:

@@ -119,10 +119,10 @@ class Trust:
 
     @property
     def fixes(self) -> tuple[str, ...]:
-        """Each once. More seeds do not help a run on a disturbed machine: it has to be measured anew."""
-        noisy = any(objection.kind == NOISE and objection.bars for objection in self.objections)
-        useful = (item.fix for item in self.reasons if item.fix and not (noisy and item.kind == SEEDS))
-        return fixes.folded(useful)
+        """Each once. What is measured anew needs no more seeds, and a changed study no repetition."""
+        bars = {objection.kind for objection in self.objections if objection.bars}
+        needless = {NOISE, SEEDS} if UNREACHED in bars else {SEEDS} if NOISE in bars else set()
+        return fixes.folded(item.fix for item in self.reasons if item.kind not in needless)
 
     def about(self, kind: str) -> Objection | None:
         return next((objection for objection in self.objections if objection.kind == kind), None)
@@ -166,7 +166,8 @@ def unreached(results: Results, group: Group, metric: Column) -> Objection | Non
     if not metric.censored_at or not rows or math.isfinite(point(rows[0], metric)):
         return None
     words = f"No contestant reached a mean return of {group.stop_return:g} within the budget."
-    return Objection(UNREACHED, True, words, fixes.larger_budget(results))
+    few = min(row.done for row in group.ranked) < ENOUGH_RUNS
+    return Objection(UNREACHED, True, words, fixes.larger_budget(results, few))
 
 
 def seeds(results: Results, group: Group, metric: Column) -> Objection | None:
@@ -206,8 +207,10 @@ def disturbed(results: Results, runs: Sequence[Runs]) -> Objection | None:
         return None
     share = f"{count} of {len(scores)} trials"
     words = f"{share} ran on a disturbed machine (noise score above {TOO_NOISY:g})."
+    if count <= len(scores) / 2:
+        return Objection(NOISE, False, words, fixes.repeat_disturbed(results, TOO_NOISY))
     few = min(map(len, runs)) < ENOUGH_RUNS
-    return Objection(NOISE, count > len(scores) / 2, words, fixes.quieter(results, few))
+    return Objection(NOISE, True, words, fixes.quieter(results, few))
 
 
 def unproven_runs(results: Results, contestant: str, certificates: Iterable[str]) -> Objection | None:
