@@ -175,8 +175,12 @@ def printed(directory: Path, width: int = 100) -> str:
 @pytest.mark.parametrize("width", [80, 100, 200])
 def test_no_figure_is_cut_off_in_the_terminal(tmp_path: Path, width: int) -> None:
     text = printed(write_results(tmp_path / "r", Shape(contestants=ZOO, algorithms=["dqn"])), width)
-    assert max(map(len, text.splitlines())) <= min(width, 112)
+    lines = [line for line in text.splitlines() if not line.startswith("  rldyno ")]
+    assert max(map(len, lines)) <= min(width, 112)
     assert "…" not in text
+    assert " Seeds" in text
+    assert "1 failed" in " ".join(text.split())
+    assert ("Too wide for this terminal, in the report: CPU time" in text) == (width == 80)
 
 
 def test_terminal_says_what_is_absent_and_what_is_to_come(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from rldyno.answers import fixes
 from rldyno.answers.analysis import Analysis
 from rldyno.answers.axes import folded_words
 from rldyno.answers.doubts import doubts, worth_a_line
-from rldyno.answers.groups import Group, MetricValue, Row
+from rldyno.answers.groups import CPU, Group, MetricValue, Row
 from rldyno.answers.trust import BARRED
 from rldyno.answers.wording import headline, outsiders, won_words
 from rldyno.columns import Column
@@ -69,11 +69,27 @@ def doubt_lines(groups: Sequence[Group]) -> list[str]:
 
 
 def print_table(group: Group, console: Console) -> None:
+    """In a narrow terminal closer together, then without the least important columns: none is cut off."""
     width = min(TABLE_WIDTH, console.width)
-    table = group_table(group, roomy=True)
+    metrics, left_out = list(group.metrics), []
+    table = group_table(group, metrics, roomy=True)
+    while not fits(table, console, width) and len(metrics) > 1:
+        table = group_table(group, metrics, roomy=False)
+        if fits(table, console, width):
+            break
+        # CPU time goes first: the times beside it say much the same.
+        left_out.append(metrics.pop(metrics.index(CPU) if CPU in metrics else -1))
+        table = group_table(group, metrics, roomy=False)
+    console.print(table, width=width)
+    if left_out:
+        named = ", ".join(metric.words for metric in left_out)
+        print_line(console, f"Too wide for this terminal, in the report: {named}.")
+        console.print()
+
+
+def fits(table: Table, console: Console, width: int) -> bool:
     # Rich leaves the space between columns out of the minimum.
-    fits = console.measure(table).minimum + len(table.columns) <= width
-    console.print(table if fits else group_table(group, roomy=False), width=width)
+    return console.measure(table).minimum + len(table.columns) <= width
 
 
 def legend(groups: Sequence[Group]) -> str:
@@ -114,7 +130,7 @@ def what_to_do(groups: tuple[Group, ...]) -> list[str]:
     return list(fixes.folded(fix for group in barred or groups for fix in group.trust.fixes))
 
 
-def group_table(group: Group, roomy: bool) -> Table:
+def group_table(group: Group, metrics: Sequence[Column], roomy: bool) -> Table:
     """In a narrow terminal columns move together and an interval may break after its dash."""
     table = Table(
         title=Text(group.label, style="bold"),
@@ -125,13 +141,13 @@ def group_table(group: Group, roomy: bool) -> Table:
     )
     rows = [row for row in group.rows if row.absent is None]
     table.add_column("Contestant", no_wrap=True)
-    for metric in group.metrics:
+    for metric in metrics:
         head = Text(f"{metric.title}\n{metric.unit}", justify="right")
         cells = (cell(row, metric, roomy) for row in rows)
         table.add_column(head, justify="right", min_width=longest_word(head, *cells))
     table.add_column("Seeds", justify="right", min_width=6)
     for row in rows:
-        figures = (cell(row, metric, roomy) for metric in group.metrics)
+        figures = (cell(row, metric, roomy) for metric in metrics)
         table.add_row(contestant_cell(row), *figures, seeds_cell(row))
     return table
 
