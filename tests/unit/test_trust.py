@@ -16,6 +16,7 @@ import rldyno
 from rldyno.answers import fixes, trust
 from rldyno.answers.adaptive import check_lines, ending, interim_checks, state_words
 from rldyno.answers.analysis import Analysis
+from rldyno.answers.doubts import doubts
 from rldyno.answers.groups import MEMORY, THRESHOLD, THROUGHPUT, Group
 from rldyno.answers.trust import BARRED, CLEAR, UNSURE, Objection, Trust
 from rldyno.answers.wording import headline, sentence
@@ -168,6 +169,23 @@ def test_each_metric_has_its_own_objections(tmp_path: Path) -> None:
     energy = analysis.trust(group, column("energy_joules"))
     assert energy.barred
     assert energy.objections[0].kind == "unmeasured"
+
+
+def test_nobody_is_marked_best_where_the_difference_may_be_chance(tmp_path: Path) -> None:
+    analysis = Analysis.load(written(tmp_path / "r", NUMPY, replace(NUMPY, name="jax:jit")))
+    (group,) = analysis.comparisons
+    for metric in group.metrics:
+        figures = [row.figures[metric.name] for row in group.ranked]
+        open_still = analysis.trust(group, metric).about("chance") is not None
+        assert any(figure.best for figure in figures) != open_still
+    assert group.trust.about("chance") is not None
+
+
+def test_a_doubt_about_a_barred_answer_asks_for_nothing(tmp_path: Path) -> None:
+    """More seeds do not help a run on a disturbed machine."""
+    found = {doubt.name: doubt for doubt in doubts([group_in(disturb(written(tmp_path / "r", seeds=3), 6))])}
+    assert found["a disturbed machine"].fixes
+    assert not found["too few seeds"].fixes
 
 
 BARRED_RESULTS: dict[str, Callable[[Path], Path]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rldyno.answers import fixes
 from rldyno.answers.groups import Group
@@ -42,7 +42,9 @@ def doubts(
     found: dict[tuple[bool, str], list[tuple[Group, Objection]]] = {}
     for group in groups:
         for objection in chosen(group):
-            found.setdefault((objection.bars, objection.kind), []).append((group, objection))
+            useful = objection.fix in group.trust.fixes
+            said = objection if useful else replace(objection, fix="")
+            found.setdefault((objection.bars, objection.kind), []).append((group, said))
     ordered = sorted(found.items(), key=lambda item: (not item[0][0], -len(item[1])))
     return [doubt(kind, bars, said, len(groups)) for (bars, kind), said in ordered]
 

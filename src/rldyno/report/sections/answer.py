@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rldyno.answers.axes import axis_answers
+from rldyno.answers.axes import axis_answers, folded_words
 from rldyno.answers.groups import Group
 from rldyno.answers.wording import headline, short_sentence
 from rldyno.columns import Column
@@ -40,7 +40,7 @@ def charts(material: Material) -> list[Panel]:
     rows = overview_rows(material.groups)
     if not rows:
         return []
-    measured = "the time to the threshold" if material.groups[0].stop_return is not None else "speed"
+    measured = ", or ".join(dict.fromkeys(group.primary.words for group in material.groups))
     caption = (
         "Each tick is a comparison, each point the geometric mean of its ticks: how many times worse "
         f"than the best of the comparison, by {measured}."
@@ -52,9 +52,8 @@ def charts(material: Material) -> list[Panel]:
 def along_axes(material: Material) -> list[str]:
     """What each setting does to each contestant, as sentences."""
     if len(material.groups) <= GROUPS_ALONG_AXES:
-        return [answer.words for answer in material.analysis.axis_answers]
-    first = material.groups[:GROUPS_ALONG_AXES]
-    return [answer.words for answer in axis_answers(material.results, first)]
+        return folded_words(material.analysis.axis_answers)
+    return folded_words(axis_answers(material.results, material.groups[:GROUPS_ALONG_AXES]))
 
 
 def context(material: Material) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rldyno.answers.groups import STARTUP, THROUGHPUT, Group, Row
+from rldyno.answers.trust import CHANCE
 from rldyno.report.material import OPEN_GROUPS, Material
 from rldyno.report.section import Section
 from rldyno.text.numbers import number
@@ -18,7 +19,8 @@ LEAST_SHARE = 0.05
 
 def reasons(material: Material) -> list[tuple[str, str]]:
     """(comparison, sentences), for the first comparisons in which something may be said."""
-    answered = [group for group in material.groups if not group.trust.barred][:OPEN_GROUPS]
+    differ = (group for group in material.groups if not group.trust.barred and not group.trust.about(CHANCE))
+    answered = list(differ)[:OPEN_GROUPS]
     found = ((group.label, reason(group)) for group in answered)
     return [(label, words) for label, words in found if words]
 
