@@ -200,6 +200,8 @@ def test_noisy_single_and_unproven_runs_are_shown_but_not_judged(tmp_path: Path)
         assert {objection.kind for change in found.changes for objection in change.objections} == {kind}
         assert CliRunner().invoke(app, ["compare", str(before), str(after)]).exit_code == 0
         assert "Not judged" in markdown(found)
+        fixes = {objection.fix for change in found.changes for objection in change.objections}
+        assert [markdown(found).count(fix) for fix in fixes] == [1]
 
 
 def test_a_verdict_does_not_depend_on_random_draws(sets: tuple[Path, Path]) -> None:

@@ -40,18 +40,18 @@ def seeds_words(comparison: Changes) -> str | None:
 
 
 def barred_words(comparison: Changes) -> list[str]:
-    """Why some are not judged, once for each reason; then what to do."""
+    """Why some are not judged, once for each reason; then what to do, once."""
     barred = [change for change in comparison.changes if change.barred]
-    reasons: dict[tuple[str, str], list[Change]] = {}
-    for change in barred:
-        for objection in change.objections:
-            if objection.bars:
-                reasons.setdefault((objection.words, objection.fix), []).append(change)
+    found = [(objection, change) for change in barred for objection in change.objections if objection.bars]
+    reasons: dict[str, dict[str, list[str]]] = {}
+    for objection, change in found:
+        places = reasons.setdefault(objection.words, {})
+        places.setdefault(change.setting, []).append(f"`{change.contestant}`")
     lines = []
-    for (words, fix), changes in reasons.items():
-        names = ", ".join(dict.fromkeys(f"`{change.contestant}`, {change.setting}" for change in changes))
-        lines.append(f"Not judged ({names}): {words}" + (f" {fix}" if fix else ""))
-    return lines
+    for words, places in reasons.items():
+        named = (f"{', '.join(dict.fromkeys(names))} in {setting}" for setting, names in places.items())
+        lines.append(f"Not judged: {'; '.join(named)}. {words}")
+    return [*lines, *dict.fromkeys(objection.fix for objection, _ in found if objection.fix)]
 
 
 def shift_words(comparison: Changes) -> list[str]:

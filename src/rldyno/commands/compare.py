@@ -57,6 +57,7 @@ def print_comparison(found: Changes, console: Console) -> None:
     from rich.text import Text
 
     from rldyno.answers.changes_text import figures, headline, ordered, remarks
+    from rldyno.answers.terminal import print_fix
 
     if found.other_differences:
         console.print("Other differences between A and B:", style="yellow")
@@ -78,4 +79,4 @@ def print_comparison(found: Changes, console: Console) -> None:
         console.print(f"not compared: {line}", style="dim", markup=False)
     console.print(headline(found), style="bold")
     for said in remarks(found):
-        console.print(said, markup=False)
+        print_fix(console, said)
