@@ -20,7 +20,7 @@ from rldyno.answers.adaptive import latest_checks, status_lines
 from rldyno.answers.analysis import Analysis
 from rldyno.answers.comparison import compare
 from rldyno.answers.ranking import EXPECTED
-from rldyno.answers.wording import confidence_words, verdict
+from rldyno.answers.wording import confidence_words, pick_words, verdict
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.files import read_json, write_json
 from rldyno.records.manifest import AdaptiveSeeds, Manifest
@@ -347,6 +347,11 @@ def test_equal_within_the_margin_is_said(tmp_path: Path) -> None:
     (advice,) = Analysis(results).advice()
     (pick,) = advice.picks
     assert "`numpy:eager` are equal within 2 %. Take either." in confidence_words(pick)
+    assert "equal" in {objection.kind for objection in group.trust.objections}
+    assert "chance" not in {objection.kind for objection in group.trust.objections}
+    assert pick.confidence != "low"
+    assert pick_words(pick).endswith(": they are equal.")
+    assert not any(row.figures["steps_per_s"].best for row in group.rows)
 
 
 def test_the_answer_uses_what_holds_at_any_time(tmp_path: Path) -> None:

@@ -137,9 +137,7 @@ def advise_task(
         picks=picks,
         refusals=tuple(item for item in found if isinstance(item, Refusal)),
         lengths=tuple(lengths),
-        by_axis=choices_by_axis(
-            [(pick.group.axes, pick.contestant, pick.confidence != LOW) for pick in picks]
-        ),
+        by_axis=choices_by_axis([(pick.group.axes, pick.contestant, not pick.trust.tied) for pick in picks]),
         axes=axis_answers(results, groups),
     )
 

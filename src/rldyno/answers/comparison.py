@@ -24,7 +24,7 @@ from rldyno.answers.learning import group_parity
 from rldyno.answers.pairs import EQUAL, Scale, compare_pairs, seeded, seeds_missing
 from rldyno.answers.ranking import EXPECTED, with_expected
 from rldyno.answers.runs import Runs, by_contestant
-from rldyno.answers.trust import CHANCE, trust_of
+from rldyno.answers.trust import trust_of
 from rldyno.columns import Column
 from rldyno.proofs.certificate import ABSENT, FAILED, STALE, VALID
 from rldyno.records.manifest import AdaptiveSeeds
@@ -108,13 +108,13 @@ def in_order(group: Group) -> Group:
 def compared_by(results: Results, group: Group, metric: Column) -> Group:
     """The group with its figures of one metric compared with the best, unless that is barred.
 
-    Nobody is marked as the best where the difference from the second may be chance.
+    Nobody is marked as the best where the second is equal, or may be better by chance.
     """
     compared = replace(group, rows=tuple(with_ratios(group, metric, results.manifest.adaptive)))
     trust = trust_of(results, compared, metric)
     if trust.barred:
         compared = group
-    elif trust.about(CHANCE) is not None:
+    elif trust.tied:
         compared = replace(compared, rows=tuple(unmarked(row, metric) for row in compared.rows))
     return replace(compared, trusts={**group.trusts, metric.name: trust})
 

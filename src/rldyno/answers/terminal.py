@@ -15,7 +15,7 @@ from rldyno.answers.analysis import Analysis
 from rldyno.answers.axes import folded_words
 from rldyno.answers.doubts import doubts, worth_a_line
 from rldyno.answers.groups import CPU, Group, MetricValue, Row
-from rldyno.answers.trust import BARRED
+from rldyno.answers.trust import BARRED, EQUAL
 from rldyno.answers.wording import headline, outsiders, won_words
 from rldyno.columns import Column
 from rldyno.proofs.certificate import ABSENT, FAILED, STALE
@@ -61,7 +61,7 @@ def doubt_lines(groups: Sequence[Group]) -> list[str]:
     """Why there is no answer, or what weakens it; the rest of a long list is in the report."""
     lines = []
     for doubt in doubts(groups, worth_a_line):
-        name = "Reason" if doubt.level == BARRED else "Doubt"
+        name = "Reason" if doubt.level == BARRED else "Equal" if doubt.kind == EQUAL else "Doubt"
         lines += [f"{name}: {line}" for line in doubt.lines[:DOUBT_LINES]]
         if (more := len(doubt.lines) - DOUBT_LINES) > 0:
             lines.append(f"{name}: {doubt.name}, in {more} more ways (see the report).")

@@ -42,6 +42,7 @@ CLEAR, UNSURE, BARRED = "clear", "unsure", "barred"
     UNLEARNED,
     PARITY,
     CHANCE,
+    EQUAL,
     PENDING,
     UNTUNED,
     CACHES,
@@ -55,6 +56,7 @@ CLEAR, UNSURE, BARRED = "clear", "unsure", "barred"
     "unlearned",
     "parity",
     "chance",
+    "equal",
     "pending",
     "untuned",
     "caches",
@@ -70,6 +72,7 @@ KINDS = {
     UNLEARNED: "nobody learned",
     PARITY: "equal learning not shown",
     CHANCE: "may be chance",
+    EQUAL: "the first two are equal",
     PENDING: "trials not ended",
     UNTUNED: "not tuned",
     CACHES: "unknown caches",
@@ -102,11 +105,16 @@ class Trust:
     def level(self) -> str:
         if any(objection.bars for objection in self.objections):
             return BARRED
-        return UNSURE if self.objections else CLEAR
+        return UNSURE if any(objection.kind != EQUAL for objection in self.objections) else CLEAR
 
     @property
     def barred(self) -> bool:
         return self.level == BARRED
+
+    @property
+    def tied(self) -> bool:
+        """Whether nobody may be called first: the difference may be chance, or is shown to be none."""
+        return self.about(CHANCE) is not None or self.about(EQUAL) is not None
 
     @property
     def reasons(self) -> tuple[Objection, ...]:
@@ -267,18 +275,25 @@ def chance(results: Results, group: Group, metric: Column) -> Objection | None:
     rows = compared(group, metric)
     if len(rows) < 2 or min(row.done for row in rows[:2]) < 2:
         return None
-    figure, both = rows[1].figures[metric.name], f"`{rows[0].contestant}` and `{rows[1].contestant}`"
-    if figure.clearly_worse:
+    figure = rows[1].figures[metric.name]
+    if settled(figure):
         return None
-    if figure.equal_within is not None:
-        words = f"{both} are equal within {100 * figure.equal_within:g} %."
-        return Objection(CHANCE, False, words, "Take either.")
-    start = f"The difference between {both} may be chance"
+    start = f"The difference between {names(rows[:2], ' and ')} may be chance"
     if figure.more_seeds is None:
         return Objection(CHANCE, False, f"{start}, and no reasonable number of seeds would decide it.")
     words = f"{start} ({seeds_words(figure.more_seeds)})."
     have = min(row.done for row in rows[:2])
     return Objection(CHANCE, False, words, fixes.deciding_seeds(results, have, figure.more_seeds))
+
+
+def equal(results: Results, group: Group, metric: Column) -> Objection | None:
+    """No doubt, but an answer without a winner."""
+    rows = compared(group, metric)
+    within = rows[1].figures[metric.name].equal_within if len(rows) > 1 else None
+    if within is None:
+        return None
+    words = f"{names(rows[:2], ' and ')} are equal within {100 * within:g} %."
+    return Objection(EQUAL, False, words, "Take either.")
 
 
 def seeds_words(more: int) -> str:
@@ -329,6 +344,7 @@ RULES: tuple[Rule, ...] = (
     unlearned,
     parity,
     chance,
+    equal,
     pending,
     untuned,
     caches,
@@ -351,5 +367,5 @@ def point(row: Row, metric: Column) -> float:
     return row.figures[metric.name].estimate.point
 
 
-def names(rows: list[Row]) -> str:
-    return ", ".join(f"`{row.contestant}`" for row in rows)
+def names(rows: Sequence[Row], between: str = ", ") -> str:
+    return between.join(f"`{row.contestant}`" for row in rows)

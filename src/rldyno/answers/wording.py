@@ -12,7 +12,7 @@ from rldyno.answers.advice import LOW, Pick
 from rldyno.answers.break_even import RunLengths
 from rldyno.answers.groups import THRESHOLD, Group, Row
 from rldyno.answers.ranking import EXPECTED
-from rldyno.answers.trust import CHANCE, KINDS, UNLEARNED, UNSURE, UNTUNED, Objection, compared, names
+from rldyno.answers.trust import EQUAL, KINDS, UNLEARNED, UNSURE, UNTUNED, Objection, compared, names
 from rldyno.columns import Column
 from rldyno.text.numbers import count, factor, first_and_more, interval, number
 
@@ -23,11 +23,14 @@ def headline(groups: Sequence[Group]) -> str:
         return sentence(groups[0])
     contests = [group for group in groups if len(group.ranked) > 1]
     answered = [group for group in contests if not group.trust.barred]
-    won = [group for group in answered if group.trust.about(CHANCE) is None]
+    won = [group for group in answered if not group.trust.tied]
     parts = [wins_words(won, len(contests))] if won else []
-    unclear = len(answered) - len(won)
+    ties = sum(group.trust.about(EQUAL) is not None for group in answered)
+    unclear = len(answered) - len(won) - ties
     if unclear:
         parts.append(f"{unclear} {verb(unclear, 'has', 'have')} no clear winner")
+    if ties:
+        parts.append(f"in {ties} the first two are equal")
     if won:
         parts += doubt_counts(won)
     barred = [group for group in groups if group.trust.barred]
@@ -135,9 +138,8 @@ def no_winner(group: Group, rows: Sequence[Row], task: str, why: str) -> str:
 def lead(group: Group, rows: Sequence[Row], task: str) -> str:
     """Who is first and by how much; nobody, where the difference may be chance."""
     metric = group.primary
-    if group.trust.about(CHANCE) is not None:
-        equal = rows[1].figures[metric.name].equal_within is not None
-        none = "No single winner" if equal else "No clear winner"
+    if group.trust.tied:
+        none = "No clear winner" if group.trust.about(EQUAL) is None else "No single winner"
         return f"{none} on {task}: {value_words(rows[0], metric)}, {value_words(rows[1], metric)}."
     did = f"learned {task}" if metric.unit == "s" else f"ran {task}"
     among = " of those that can be ranked" if group.outdoing(metric) else ""
@@ -248,9 +250,10 @@ def gap_words(metric: Column, ratio: str, other: str) -> str:
 def pick_words(pick: Pick) -> str:
     """`Take X: it learns fastest, 1.84 s [1.71, 1.92]; Y takes 3.2× [2.9, 3.5] as long.`"""
     metric = pick.metric
-    if pick.confidence == LOW:
+    if pick.trust.tied:
         either = f"{value_words(pick.best, metric)} or {value_words(pick.runner_up, metric)}"
-        return f"Take {either}: neither is clearly better."
+        why = "neither is clearly better" if pick.confidence == LOW else "they are equal"
+        return f"Take {either}: {why}."
     other, ratio = f"`{pick.runner_up.contestant}`", pick.ratio
     if ratio is None:
         gap = f"{other} does not reach the threshold within the budget"

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from rldyno.answers.groups import STARTUP, THROUGHPUT, Group, Row
-from rldyno.answers.trust import CHANCE
 from rldyno.report.material import OPEN_GROUPS, Material
 from rldyno.report.section import Section
 from rldyno.text.numbers import number
@@ -19,7 +18,7 @@ LEAST_SHARE = 0.05
 
 def reasons(material: Material) -> list[tuple[str, str]]:
     """(comparison, sentences), for the first comparisons in which something may be said."""
-    differ = (group for group in material.groups if not group.trust.barred and not group.trust.about(CHANCE))
+    differ = (group for group in material.groups if not group.trust.barred and not group.trust.tied)
     answered = list(differ)[:OPEN_GROUPS]
     found = ((group.label, reason(group)) for group in answered)
     return [(label, words) for label, words in found if words]
