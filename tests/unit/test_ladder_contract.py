@@ -158,7 +158,15 @@ class Threaded(Lazy):
     drain = finish
 
 
-@pytest.mark.parametrize("learner", [Lazy, LazyUntilDrained])
+class OneBehind(Lazy):
+    """Computes each update when the next one is noted: a loop that acts in between pays for all in `act`."""
+
+    def update(self, batch: Any, lr: float) -> Any:
+        self.compute()
+        return super().update(batch, lr)
+
+
+@pytest.mark.parametrize("learner", [Lazy, LazyUntilDrained, OneBehind])
 def test_an_update_that_starts_nothing_is_caught(learner: type[numpy_.Learner]) -> None:
     found = rungs("dqn", learner)
     assert failed(found) == {STARTED}
