@@ -121,3 +121,13 @@ def test_nothing_is_overwritten(homes: dict[str, Path]) -> None:
         skeleton.write_skeleton("zeta", **homes)
     assert not (homes["toolchains"] / "zeta.toml").exists()
     assert (homes["backends"] / "zeta_maths.py").read_text() == "mine"
+
+
+@pytest.mark.parametrize("package", ["", "zeta==1.2"])
+def test_a_package_that_was_not_given_is_asked_for_first(
+    package: str, homes: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = skeleton.write_skeleton
+    monkeypatch.setattr(skeleton, "write_skeleton", lambda *given: write(*given, **homes))
+    said = CliRunner().invoke(app, ["new-backend", "zeta", "--package", package]).output
+    assert ("first: name the package" in said) is (package == "")

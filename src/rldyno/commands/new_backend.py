@@ -22,6 +22,8 @@ def new_backend(
 
     for path in write_skeleton(name, module, package):
         typer.echo(f"wrote {path}")
+    if not package:
+        typer.echo(f"first: name the package and its version in toolchains/{name}.toml")
     typer.echo(
         f"next: rldyno setup {name}; rldyno verify {name} --algorithm dqn --network mlp; "
         "docs/adding-a-backend.md explains both"
