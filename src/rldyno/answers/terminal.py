@@ -201,8 +201,8 @@ def print_line(console: Console, text: str, bold: bool = False) -> None:
 
 def print_fix(console: Console, fix: str) -> None:
     """A command at its end gets a line of its own that is never broken: it is there to be copied."""
-    if fix.endswith("`"):
-        words, _, command = fix[:-1].rpartition("`")
+    words, _, command = fix.removesuffix("`").rpartition("`")
+    if fix.endswith("`") and command.startswith("rldyno "):
         print_line(console, words.rstrip())
         console.print(Text(f"  {command}"), soft_wrap=True)
     else:

@@ -70,7 +70,8 @@ def chosen_contestants(names: Iterable[str], device: str) -> list[str]:
             try:
                 check_contestant(name, chains)
             except ValueError as error:
-                raise Problem(str(error), fix="`rldyno setup --list` shows every contestant") from None
+                every = [one for chain in chains for one in _contestants(chain, chains[chain].modes)]
+                raise Problem(str(error), fix=f"choose from: {', '.join(every)}") from None
             usable = [mode] if device in chains[framework].modes[mode] else []
         if given and not usable:
             raise Problem(f"{name} does not run on {device}", fix="choose another --device")
