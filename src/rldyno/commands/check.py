@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,7 @@ def check(
     A trial with a flaw does not count in any answer. `rldyno run DIR` runs it again.
     """
     from rldyno.errors import Problem
-    from rldyno.records.directory import ResultsDirectory, run_command
+    from rldyno.records.directory import ResultsDirectory
     from rldyno.results.check import check_directory
     from rldyno.session.repair import rebuild_manifest
 
@@ -37,8 +38,21 @@ def check(
         for flaw in flaws:
             typer.echo(flaw)
         counted = f"{len(flaws)} flaw{'' if len(flaws) == 1 else 's'}" if flaws else "no flaw"
-        typer.echo(
-            f"{directory}: {counted}"
-            + (f"; to run what does not count: {run_command(directory)}" if flaws else "")
-        )
+        typer.echo(f"{directory}: {counted}" + (f"; {remedy(directory)}" if flaws else ""))
     raise typer.Exit(1 if flaws else 0)
+
+
+def remedy(directory: Path) -> str:
+    """Nothing can run without a manifest, and it can be rebuilt only from trials."""
+    from rldyno.errors import Problem
+    from rldyno.records.directory import ResultsDirectory, run_command
+
+    found = ResultsDirectory(directory)
+    try:
+        found.read_manifest()
+    except Problem:
+        if found.trials.is_dir():
+            command = shlex.join(["rldyno", "check", str(directory), "--repair"])
+            return f"to rebuild its manifest from the trials: {command}"
+        return "give the directory that `rldyno run` wrote, for example results/quickstart"
+    return f"to run what does not count: {run_command(directory)}"

@@ -108,9 +108,12 @@ def run_command(
 
 
 @contextlib.contextmanager
-def working_in(directory: ResultsDirectory) -> Iterator[None]:
-    """Hold the directory's lock, after a check that files can be written there."""
-    check_writable(directory.root)
+def working_in(directory: ResultsDirectory, lost_manifest: bool = False) -> Iterator[None]:
+    """Hold the directory's lock, after a check that files can be written there.
+
+    Reports and exports beside the trials look foreign where the manifest was lost.
+    """
+    check_free(directory.root) if lost_manifest else check_writable(directory.root)
     try:
         with locked(directory.lock):
             remove_temporary_files(directory.root)

@@ -39,7 +39,7 @@ def rebuild_manifest(root: Path) -> str:
     plan = make_plan(study)
     there = [trial for trial in plan.trials if directory.trial(trial.id).is_dir()]
     given = GivenStudy(study, text, "", root.resolve().name)
-    with working_in(directory):
+    with working_in(directory, lost_manifest=True):
         rebuilt = replace(
             make_manifest(replace(plan, trials=tuple(there)), given, {}, None), rebuilt_at=now_iso()
         )
