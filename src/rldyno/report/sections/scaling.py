@@ -101,7 +101,7 @@ def axis_chart(
         shown = column(name)
         draw = partial(draw_against_axis, x_title=family.axis_title, y_title=shown.unit, spread=bars)
         chart_id = f"{slug(family.axis_title)}-{slug(name)}"
-        yield Chart(chart_id, f"{shown.heading} against {family.axis_title}", caption, draw, rows)
+        yield Chart(chart_id, f"{shown.heading} by {family.axis_title}", caption, draw, rows)
 
 
 def estimate_rows(family: Family, name: str) -> list[dict[str, Any]]:
