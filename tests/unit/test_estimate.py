@@ -53,13 +53,15 @@ def test_own_history_goes_before_shipped_rates(plan_of) -> None:
     plan = plan_of()
     estimated = estimate(plan, Rates({NUMPY: own}, {NUMPY: shipped, TORCH: shipped}))
     expected = {
-        "numpy:eager": (pytest.approx(15.0), "from 4 earlier trials on this machine"),
+        "numpy:eager": (pytest.approx(15.0), "from earlier trials on this machine"),
         "torch:eager": (pytest.approx(21.0), "from rates measured on another machine"),
     }
     for trial, guess in zip(plan.trials, estimated.guesses, strict=True):
         assert (guess.seconds, guess.source) == expected[trial.cell.contestant]
     assert estimated.total_s == pytest.approx(72.0)
     assert estimated.unknown == 0
+    both = estimate(plan, Rates({NUMPY: own, TORCH: Rate(0.02, 1.0, 5230)}, {}))
+    assert both.sources == ("from earlier trials on this machine",)
 
 
 def test_what_is_unknown_is_said(plan_of) -> None:
@@ -67,7 +69,7 @@ def test_what_is_unknown_is_said(plan_of) -> None:
     assert estimated.unknown == 2
     assert estimated.total_s == pytest.approx(30.0)
     assert set(estimated.sources) == {
-        "from 1 earlier trial on this machine",
+        "from earlier trials on this machine",
         "unknown: no earlier trial of torch:eager dqn on CartPole-v1 (cpu, cores 1)",
     }
 

@@ -197,7 +197,9 @@ def _totals(plan: Plan, estimate: TimeEstimate) -> list[str]:
     opening, seeds = len(plan.opening), len(plan.study.seeds)
     adaptive = plan.study.adaptive
     cells = f"{len(plan.cells)} cell{'s' if len(plan.cells) > 1 else ''}"
-    counted = f"{opening} trials: {cells} × {adaptive.min if adaptive else seeds} seeds"
+    fewest = adaptive.min if adaptive else seeds
+    trials, each = ("s" if number > 1 else "" for number in (opening, fewest))
+    counted = f"{opening} trial{trials}: {cells} × {fewest} seed{each}"
     lines = ["", f"{counted}; {_spell_time(opening_estimate(plan, estimate), opening)}"]
     if adaptive:
         total = len(plan.trials)

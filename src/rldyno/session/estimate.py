@@ -127,7 +127,7 @@ def _guess(cell: Cell, rates: Rates) -> Guess:
     if not math.isfinite(training_s):
         return Guess(None, f"unknown: {cell.environment} has no known limit of steps per episode")
     if key in rates.own:
-        source = f"from {rate.trials} earlier trial{'s' if rate.trials > 1 else ''} on this machine"
+        source = "from earlier trials on this machine"
     else:
         source = "from rates measured on another machine"
     return Guess(rate.startup_s + training_s, source)
