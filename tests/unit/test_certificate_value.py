@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from rldyno.commands.verify import _rung_table
 from rldyno.proofs.certificate import (
     ABSENT,
     FAILED,
@@ -97,3 +100,16 @@ def test_the_best_of_several_counts() -> None:
     assert best_validity([stale, failed], CODE).state == FAILED
     assert best_validity([stale], CODE).state == STALE
     assert best_validity([], CODE).state == ABSENT
+
+
+def test_the_table_of_rungs_cuts_no_word_or_number_off_in_80_columns() -> None:
+    long = replace(
+        WHOLE,
+        subject=Subject.of("pytensor:graph-numba", "classifier", "mlp", "cpu"),
+        rungs=(Rung("double dueling 3-step tanh: optimiser after 100", "float64", 1.2e-15, 1e-10, True),),
+    )
+    console = Console(width=80, record=True, file=io.StringIO())
+    _rung_table([long], console)
+    shown = console.export_text()
+    assert "…" not in shown
+    assert "1.2e-15" in shown

@@ -142,13 +142,19 @@ def _summary_table(certificates: list[Certificate], console: Console) -> None:
 
 
 def _rung_table(certificates: list[Certificate], console: Console) -> None:
+    from rich import box
     from rich.table import Table
 
-    shown = Table(title="every rung: relative error against the float64 reference")
+    shown = Table(
+        title="every rung: relative error against the float64 reference",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
     for column in ("contestant", "algorithm", "network", "dtype", "rung"):
-        shown.add_column(column, no_wrap=column == "contestant")
+        shown.add_column(column, no_wrap=column != "rung", overflow="fold")
     for column in ("error", "limit", ""):
-        shown.add_column(column, justify="right")
+        shown.add_column(column, justify="right", no_wrap=True)
     for certificate in certificates:
         subject = certificate.subject
         for rung in certificate.rungs:
