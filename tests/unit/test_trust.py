@@ -245,6 +245,13 @@ def test_a_fix_names_the_study_that_the_user_gave(tmp_path: Path) -> None:
     )
 
 
+def test_where_all_trials_failed_they_are_to_be_repeated(tmp_path: Path) -> None:
+    failed = [replace(contestant, outcome="crashed") for contestant in (NUMPY, TORCH)]
+    root = written(tmp_path / "r", *failed)
+    (fix,) = group_in(root).trust.fixes
+    assert fix.endswith(f"then: `rldyno run {root}`")
+
+
 def test_an_unchanged_study_is_run_again_from_its_record(tmp_path: Path) -> None:
     """The file that the user gave may have moved or changed since."""
     root = BARRED_RESULTS["noise"](tmp_path / "r")

@@ -94,6 +94,11 @@ def prove(results: Results, stale: bool) -> str:
     return f"To prove what has run: {resume(results)}"
 
 
+def repeat_failed(results: Results) -> str:
+    """A run begins with the trials that failed."""
+    return f"Remove what made trials fail (the report has their logs), then: {resume(results)}"
+
+
 def more_contestants(results: Results, unlike: bool) -> str:
     wanted = "contestants that learn alike" if unlike else "a second contestant"
     return f"Add {wanted} to {study_words(results)}, then: {changed(results)}"

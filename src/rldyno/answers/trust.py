@@ -152,6 +152,8 @@ def alone(results: Results, group: Group, metric: Column) -> Objection | None:
     unproven = [row for row in outside if row.done and not row.failed and not row.certified]
     if unproven:
         fix = proof_fix(results, unproven)
+    elif any(row.failed for row in outside):
+        fix = fixes.repeat_failed(results)
     else:
         unlike = any(row.parity is not None and row.parity.state == DIFFERENT for row in outside)
         fix = fixes.more_contestants(results, unlike)
