@@ -21,9 +21,12 @@ from rldyno.proofs.certificate import (
     Subject,
     best_validity,
 )
+from rldyno.records.seal import read_record
 from rldyno_rig.proof.rung import Rung
 
-SHIPPED = sorted(Path(__file__).parents[2].glob("docs/samples/**/certificates/*.json"))
+ROOT = Path(__file__).parents[2]
+OLDER = sorted(ROOT.glob("tests/data/old_sample/certificates/*.json"))
+SHIPPED = sorted(ROOT.glob("docs/samples/**/certificates/*.json"))
 CODE = Code("b" * 64, "r" * 64, {"torch": "2.5"})
 GOOD = Rung("loss", "float64", 1e-15, 1e-10, True)
 DRIFT = Rung("weights after 100", "float32", 0.5, None, True)
@@ -42,11 +45,9 @@ def test_a_certificate_survives_json() -> None:
     assert Certificate.from_json(json.loads(json.dumps(WHOLE.to_json()))) == WHOLE
 
 
-@pytest.mark.parametrize(
-    "path", sorted(Path(__file__).parents[2].glob("docs/samples/**/certificates/*.json"))
-)
+@pytest.mark.parametrize("path", [*SHIPPED, *OLDER], ids=lambda path: path.name)
 def test_shipped_certificates_are_read_and_written_unchanged(path: Path) -> None:
-    raw = json.loads(path.read_text())
+    raw = read_record(path)
     certificate = Certificate.from_json(raw)
     assert certificate.to_json() == {"error": None, "not_judged": {}, **raw}
     assert certificate.validity(Code.from_json(raw)) == (VALID, None)

@@ -108,7 +108,7 @@ def test_a_metric_of_every_sample(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_columns_on_disk_stay() -> None:
     """Results of earlier versions have these columns, in this order."""
-    recorded = Path(__file__).parents[2] / "docs/samples/h200/study/trials"
+    recorded = Path(__file__).parents[2] / "tests/data/old_sample/trials"
     headers = {path.open().readline().strip() for path in recorded.glob("*/samples.csv")}
     assert headers == {",".join(metrics.sample_columns())}
 

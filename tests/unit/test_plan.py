@@ -133,7 +133,7 @@ def test_trial_json_keeps_the_cell(plan_of) -> None:
 
 def test_ids_are_those_of_earlier_versions() -> None:
     """A directory that an older version wrote can be continued."""
-    sample = ResultsDirectory(Path(__file__).parents[2] / "docs/samples/h200/study")
+    sample = ResultsDirectory(Path(__file__).parents[2] / "tests/data/old_sample")
     plan = make_plan(load_study(sample.study))
     assert sorted(trial.id for trial in plan.trials) == sorted(sample.read_manifest().trials)
 

@@ -12,7 +12,7 @@ from rldyno.records.manifest import AdaptiveSeeds, Amendment, InterimCheck, Mani
 from rldyno.records.outcome import Noise, Outcome
 from rldyno_rig.result_file import WorkerResult
 
-SAMPLE = Path(__file__).parents[2] / "docs/samples/h200/study"
+SAMPLE = Path(__file__).parents[2] / "tests/data/old_sample"
 TRIALS = sorted((SAMPLE / "trials").iterdir())
 
 DONE = Outcome(

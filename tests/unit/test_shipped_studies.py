@@ -111,7 +111,7 @@ def test_records_keep_no_folder_of_this_machine(tmp_path: Path) -> None:
 
 def test_the_study_of_an_older_record_is_still_recognised() -> None:
     """Its manifest has the hash alone: new keys of studies must not change it."""
-    sample = Path(__file__).parents[2] / "docs/samples/h200/study"
+    sample = Path(__file__).parents[2] / "tests/data/old_sample"
     manifest = ResultsDirectory(sample).read_manifest()
     assert manifest.study_text == ""
     given = given_study(sample)

@@ -8,7 +8,7 @@ import pytest
 from rldyno_rig.contestant import Contestant
 from rldyno_rig.trial_file import Budget, Conditions, TrialFile
 
-SAMPLE = Path(__file__).parents[2] / "docs/samples/h200/study/trials"
+SAMPLE = Path(__file__).parents[2] / "tests/data/old_sample/trials"
 
 FULL = TrialFile(
     trial="torch-eager.dqn.CartPole-v1.cpu.s3.0123abcd",
