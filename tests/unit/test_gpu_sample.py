@@ -6,16 +6,26 @@ import functools
 import re
 from pathlib import Path
 
+import numpy as np
 import polars as pl
+import polars.selectors as cs
 import pytest
 
+from rldyno.answers.analysis import Analysis
 from rldyno.nets import show, tables, work
 from rldyno.nets.figures import figures
+from rldyno.proofs.certificate import Certificate
+from rldyno.records.outcome import Outcome
+from rldyno.records.seal import read_record
+from rldyno.records.trial_records import read_outcome
+from rldyno.results.check import check_directory
 from rldyno.results.load import Results, load_results
 from rldyno.text.tables import markdown
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SAMPLE = DOCS / "samples" / "h200"
+# Another study of the same machine, by a version without seals and with other proofs.
+OLDER = DOCS.parent / "tests" / "data" / "old_sample"
 
 
 @functools.cache
@@ -49,24 +59,48 @@ def tf32_table() -> str:
 
 
 def training_table() -> str:
+    """Medians of the seeds."""
     speeds = "on the CPU, steps/s | on the GPU, steps/s"
     rows = [f"| algorithm | contestant | {speeds} | GPU memory of arrays, MB | to the GPU, MB | GPU, J |"]
     rows.append("|---|---|---:|---:|---:|---:|---:|")
-    for (algorithm, contestant), pair in (
-        study()
-        .trials.sort("algorithm", "contestant")
-        .group_by("algorithm", "contestant", maintain_order=True)
+    cells = study().trials.group_by("algorithm", "contestant", "device").agg(cs.numeric().median())
+    for (algorithm, contestant), pair in cells.sort("algorithm", "contestant").group_by(
+        "algorithm", "contestant", maintain_order=True
     ):
         on = {row["device"]: row for row in pair.iter_rows(named=True)}
         gpu = on["cuda"]
         cpu = f"{on['cpu']['steps_per_s']:,.0f}" if "cpu" in on else "–"
         used, moved = gpu["gpu_framework_used_peak_bytes"] / 1e6, gpu["transfer_to_device_bytes"] / 1e6
-        figures = f"{gpu['steps_per_s']:,.0f} | {used:.0f} | {moved:.1f} | {gpu['gpu_energy_joules']:.0f}"
+        figures = f"{gpu['steps_per_s']:,.0f} | {used:.0f} | {moved:.1f} | {gpu['gpu_energy_joules']:,.0f}"
         rows.append(f"| {algorithm} | {contestant} | {cpu} | {figures} |")
     return "\n".join(rows)
 
 
-@pytest.mark.parametrize("table", [networks_table, tf32_table, training_table])
+def errors_table() -> str:
+    """Relative to float64, over the certificates of the GPU."""
+    rows = ["| | forward | weights after 1 update | after 100 |", "|---|---:|---:|---:|"]
+    certificates = [
+        Certificate.from_json(read_record(path)) for path in SAMPLE.glob("study/certificates/*-cuda-*.json")
+    ]
+    for dtype, name in (("float32", "float32"), ("tf32", "TensorFloat-32")):
+        cells = []
+        for rung in ("forward", "weights after 1", "weights after 100"):
+            found = [
+                item.error
+                for certificate in certificates
+                for item in certificate.rungs
+                if item.dtype == dtype and item.name.rpartition(": ")[2] == rung
+            ]
+            cells.append(f"{power(min(found))} to {power(max(found))}")
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def power(error: float) -> str:
+    return f"{error:.0e}".replace("e-0", "e-")
+
+
+@pytest.mark.parametrize("table", [networks_table, tf32_table, training_table, errors_table])
 def test_the_tables_of_the_documentation_are_made_of_the_records(table) -> None:
     page = (DOCS / "gpu.md").read_text(encoding="utf-8")
     for line in table().splitlines():
@@ -78,18 +112,15 @@ def test_a_real_gpu_was_measured() -> None:
     trials = study().trials
     assert set(trials["status"]) == {"done"}
     on_gpu = trials.filter(device="cuda")
-    assert set(on_gpu["algorithm"]) == {"dqn", "rainbow", "a2c", "ppo"}
+    assert set(on_gpu["algorithm"]) == {"dqn", "ppo"}
     for column in (
         "gpu_energy_joules",
         "gpu_power_peak_w",
         "gpu_memory_peak_bytes",
+        "gpu_sm_clock_min_mhz",
         "transfer_to_device_bytes",
     ):
         assert on_gpu[column].null_count() == 0, column
-    # Some trained for less than the two seconds that means need: null, and it says so.
-    short = on_gpu.filter(pl.col("gpu_sm_clock_min_mhz").is_null())["trial"]
-    assert 0 < len(short) < len(on_gpu)
-    assert all("too short" in study().reasons[trial]["gpu_sm_clock_min_mhz"] for trial in short)
     # The counter, over the wall time, lies between an idle H200 and its limit.
     watts = on_gpu["gpu_energy_joules"] / on_gpu["wall_s"]
     assert watts.min() > 70
@@ -99,9 +130,81 @@ def test_a_real_gpu_was_measured() -> None:
     assert study().reasons[on_cpu["trial"]]["gpu_energy_joules"]
 
 
+def test_a_trial_that_trained_too_short_for_means_says_so() -> None:
+    older = load_results(OLDER)
+    on_gpu = older.trials.filter(device="cuda")
+    short = on_gpu.filter(pl.col("gpu_sm_clock_min_mhz").is_null())["trial"]
+    assert 0 < len(short) < len(on_gpu)
+    assert all("too short" in older.reasons[trial]["gpu_sm_clock_min_mhz"] for trial in short)
+
+
+def test_every_contestant_ran_five_seeds_and_is_proven() -> None:
+    assert check_directory(SAMPLE / "study") == []
+    trials = study().trials
+    assert set(trials["certificate"]) == {"valid"}
+    seeds = trials.group_by("algorithm", "contestant", "device").agg(pl.col("seed").sort())
+    assert seeds["seed"].to_list() == [[0, 1, 2, 3, 4]] * 10
+
+
+def test_only_the_calibrations_of_the_machine_bar_its_comparisons() -> None:
+    groups = Analysis.load(SAMPLE / "study").comparisons
+    assert len(groups) == 4
+    for group in groups:
+        assert [objection.kind for objection in group.trust.reasons] == ["noise"]
+    others = [outcome.noise for outcome in finished_attempts()]
+    assert len(others) == 74
+    assert max(noise.foreign_cpu_percent for noise in others) < 0.5
+    assert max(noise.steal_percent for noise in others) < 3.5
+
+
+def test_calibrations_of_that_machine_do_not_tell_how_long_training_takes() -> None:
+    """Two attempts at the same trial: the ratio of their training times, and of their calibrations."""
+    by_trial: dict[str, list[Outcome]] = {}
+    for outcome in finished_attempts():
+        by_trial.setdefault(str(outcome.trial), []).append(outcome)
+    twice = [pair for pair in by_trial.values() if len(pair) == 2]
+    assert len(twice) == 24
+    trained = [np.log(a.result.train_ns / b.result.train_ns) for a, b in twice]
+    calibrated = [np.log(a.noise.calibration_ns / b.noise.calibration_ns) for a, b in twice]
+    assert round(float(np.corrcoef(trained, calibrated)[0, 1]), 1) == 0.1
+
+
+def test_whose_runs_were_all_faster() -> None:
+    """The sentences below the table of training."""
+    speeds = {
+        key: values["steps_per_s"]
+        for key, values in study().trials.group_by("algorithm", "contestant", "device")
+    }
+
+    def apart(fast: tuple[str, ...], slow: tuple[str, ...]) -> bool:
+        return bool(speeds[fast].min() > speeds[slow].max())
+
+    on_cpu = {key[:2]: apart(key, (*key[:2], "cuda")) for key in speeds if key[2] == "cpu"}
+    assert [key for key, all_faster in on_cpu.items() if not all_faster] == [("ppo", "jax:jit")]
+    for algorithm in ("dqn", "ppo"):
+        for other in ("torch:eager", "jax:jit"):
+            assert apart((algorithm, "torch:cudagraph", "cuda"), (algorithm, other, "cuda"))
+
+
+def finished_attempts() -> list[Outcome]:
+    """Also those that were repeated for their noise."""
+    homes = [path.parent for path in (SAMPLE / "study" / "trials").rglob("outcome.json")]
+    return [outcome for outcome in map(read_outcome, sorted(homes)) if outcome.done]
+
+
 def test_the_peak_of_gpu_memory_is_the_largest_that_any_source_saw() -> None:
-    """These records are older than that rule: NVML's list of processes, once a second, saw 15 MB of one."""
     on_gpu = study().trials.filter(device="cuda")
+    assert set(on_gpu["gpu_memory_source"]) == {"device"}
+    for source in ("gpu_framework_used_peak_bytes", "gpu_framework_reserved_bytes"):
+        assert (on_gpu["gpu_memory_peak_bytes"] >= on_gpu[source]).all()
+    on_cpu = study().trials.filter(device="cpu")
+    for column in ("gpu_memory_peak_bytes", "gpu_memory_source"):
+        assert on_cpu[column].null_count() == len(on_cpu)
+
+
+def test_the_peak_of_gpu_memory_in_older_records() -> None:
+    """They are older than that rule: NVML's list of processes, once a second, saw 15 MB of one."""
+    on_gpu = load_results(OLDER).trials.filter(device="cuda")
     for source in ("gpu_framework_used_peak_bytes", "gpu_framework_reserved_bytes"):
         assert (on_gpu["gpu_memory_peak_bytes"] >= on_gpu[source]).all()
     short = on_gpu.filter(contestant="torch:cudagraph", algorithm="dqn").row(0, named=True)
@@ -109,12 +212,6 @@ def test_the_peak_of_gpu_memory_is_the_largest_that_any_source_saw() -> None:
     assert short["gpu_memory_source"] == "framework"
     long = on_gpu.filter(contestant="torch:cudagraph", algorithm="rainbow").row(0, named=True)
     assert (long["gpu_memory_peak_bytes"], long["gpu_memory_source"]) == (1_251_999_744, "processes")
-    on_cpu = study().trials.filter(device="cpu")
-    assert (
-        on_cpu["gpu_memory_peak_bytes"].null_count()
-        == on_cpu["gpu_memory_source"].null_count()
-        == len(on_cpu)
-    )
 
 
 def test_what_was_timed_there_was_proven_there_and_kept_the_gpu_busy() -> None:
