@@ -55,7 +55,7 @@ def changed(results: Results, few_seeds: bool = False) -> str:
 
 
 def seeds_anew(results: Results, few_seeds: bool) -> str | None:
-    """What a run in a new directory has to be told."""
+    """For a run in a new directory."""
     return f"{ENOUGH_RUNS}..{MOST_SEEDS}" if few_seeds and results.manifest.adaptive is None else None
 
 
