@@ -147,7 +147,7 @@ def test_no_advice_from_a_noisy_machine(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", Shape(contestants=[NUMPY, TORCH], algorithms=["dqn"], seeds=5))
     for path in root.glob("trials/*/outcome.json"):
         outcome = json.loads(path.read_text())
-        outcome["noise"]["score"] = 0.6
+        outcome["noise"]["score"] = 6.0
         path.write_text(json.dumps(outcome))
     (found,) = Analysis.load(root).advice()
     assert found.refusals[0].why.startswith("10 of 10 trials ran on a disturbed machine")

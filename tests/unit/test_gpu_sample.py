@@ -147,10 +147,17 @@ def test_every_contestant_ran_five_seeds_and_is_proven() -> None:
 
 
 def test_only_the_calibrations_of_the_machine_bar_its_comparisons() -> None:
-    groups = Analysis.load(SAMPLE / "study").comparisons
+    groups = {
+        (group.algorithm, str(group.axes["device"])): group
+        for group in Analysis.load(SAMPLE / "study").comparisons
+    }
     assert len(groups) == 4
-    for group in groups:
-        assert [objection.kind for objection in group.trust.reasons] == ["noise"]
+    for algorithm in ("DQN", "PPO"):
+        on_gpu, on_cpu = groups[algorithm, "cuda"], groups[algorithm, "cpu"]
+        assert [objection.kind for objection in on_gpu.trust.reasons] == ["noise"]
+        assert on_gpu.trust.barred
+        assert not on_cpu.trust.barred
+        assert on_cpu.ranked[0].contestant == "jax:jit"
     others = [outcome.noise for outcome in finished_attempts()]
     assert len(others) == 74
     assert max(noise.foreign_cpu_percent for noise in others) < 0.5

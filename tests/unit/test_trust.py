@@ -48,9 +48,9 @@ def edit_outcomes(root: Path, change: Callable[[int, dict[str, Any]], None]) -> 
         path.write_text(json.dumps(outcome))
 
 
-def disturb(root: Path, trials: int) -> Path:
+def disturb(root: Path, trials: int, score: float = 6.0) -> Path:
     def change(index: int, outcome: dict[str, Any]) -> None:
-        outcome["noise"]["score"] = 0.6 if index < trials else 0.0
+        outcome["noise"]["score"] = score if index < trials else 0.0
 
     edit_outcomes(root, change)
     return root
@@ -80,8 +80,16 @@ def test_enough_quiet_certified_seeds_are_clear(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("disturbed", "bars"), [(6, True), (5, False), (1, False)])
 def test_more_than_half_of_the_trials_disturbed_bars(tmp_path: Path, disturbed: int, bars: bool) -> None:
-    group = group_in(disturb(written(tmp_path / "r"), disturbed))
+    group = group_in(disturb(written(tmp_path / "r"), disturbed, score=60.0))
     assert kinds(group)["noise"] is bars
+
+
+@pytest.mark.parametrize(("score", "bars"), [(0.3, False), (6.0, True)])
+def test_noise_bars_only_what_it_may_explain(tmp_path: Path, score: float, bars: bool) -> None:
+    """The runner-up takes about twice as long: it cannot have lost as much by a score of 0.3."""
+    group = group_in(disturb(written(tmp_path / "r"), 10, score))
+    assert kinds(group)["noise"] is bars
+    assert group.trust.barred is bars
 
 
 def test_a_disturbed_run_is_measured_anew_with_enough_seeds(tmp_path: Path) -> None:

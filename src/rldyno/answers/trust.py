@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -204,9 +204,27 @@ def few_seeds(results: Results, fewest: int, fix: str = "") -> Objection | None:
 
 
 def noise(results: Results, group: Group, metric: Column) -> Objection | None:
+    """A difference that the disturbance cannot explain stands, with the doubt beside it."""
     if len(group.ranked) < 2:
         return None
-    return disturbed(results, [group.runs[row.contestant] for row in group.ranked])
+    found = disturbed(results, [group.runs[row.contestant] for row in group.ranked])
+    if found is None or not found.bars or may_be_noise(group, metric):
+        return found
+    return replace(found, bars=False, words=f"{found.words} The difference is larger than that explains.")
+
+
+def may_be_noise(group: Group, metric: Column) -> bool:
+    """Whether the runner-up could be as good as the first on a quiet machine.
+
+    A trial with noise score s may have lost s of each second that it needed: it took at most 1 + s times as
+    long. Noise of the first only makes the true difference larger.
+    """
+    rows = compared(group, metric)
+    if len(rows) < 2 or not math.isfinite(point(rows[0], metric)):
+        return True
+    first, second = (abs(point(row, metric)) for row in rows[:2])
+    ratio = max(first, second) / min(first, second) if min(first, second) > 0 else 1.0
+    return ratio <= 1 + float(group.runs[rows[1].contestant].known("noise_score").mean())
 
 
 def disturbed(results: Results, runs: Sequence[Runs]) -> Objection | None:
