@@ -97,7 +97,7 @@ def test_a_heading_without_a_study_file(tmp_path: Path) -> None:
 
 
 def test_the_trust_box_names_every_objection_and_its_fix(tmp_path: Path) -> None:
-    root = disturb(written(tmp_path / "r", NUMPY, SLOW, algorithms=["dqn", "ppo"], seeds=3), 12)
+    root = disturb(written(tmp_path / "r", NUMPY, SLOW, algorithms=["dqn", "ppo"], seeds=3), 12, score=60.0)
     material = material_of(root)
     box = trust.doubts(material.groups)
     said = {objection.words for group in material.groups for objection in group.trust.objections}
@@ -122,7 +122,7 @@ def test_the_trust_box_names_every_objection_and_its_fix(tmp_path: Path) -> None
 
 def test_nobody_is_best_where_no_winner_may_be_named(tmp_path: Path) -> None:
     clear = material_of(written(tmp_path / "clear", NUMPY, SLOW))
-    barred = material_of(disturb(written(tmp_path / "barred", NUMPY, SLOW), 10))
+    barred = material_of(disturb(written(tmp_path / "barred", NUMPY, SLOW), 10, score=60.0))
 
     def marks(material: Any) -> set[str | None]:
         (group,) = material.groups
