@@ -266,6 +266,7 @@ def test_float32_arithmetic_in_float64_is_recognised() -> None:
     assert "float32" not in wrong.failure()
 
 
+@pytest.mark.slow
 def test_the_list_of_rungs_is_complete_and_in_order() -> None:
     seen = [
         list(rungs(first_spec(algorithm), numpy_.Learner, dtype))

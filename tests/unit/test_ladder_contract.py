@@ -166,6 +166,7 @@ class OneBehind(Lazy):
         return super().update(batch, lr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", [Lazy, LazyUntilDrained, OneBehind])
 def test_an_update_that_starts_nothing_is_caught(learner: type[numpy_.Learner]) -> None:
     found = rungs("dqn", learner)

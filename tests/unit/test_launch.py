@@ -161,6 +161,7 @@ def test_a_full_disk_stops_everything() -> None:
     assert len(log.started) == 1
 
 
+@pytest.mark.slow
 def test_a_stop_signal_ends_what_runs_and_starts_nothing_more(tmp_path: Path) -> None:
     stop = StopFlag()
 

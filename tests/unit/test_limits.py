@@ -92,6 +92,7 @@ def test_a_quiet_core_does_not_excuse_two_busy_ones(tmp_path: Path, monkeypatch:
     assert "cpu with 2 cores" in line
 
 
+@pytest.mark.slow
 def test_a_neighbour_is_seen_while_limits_are_measured():
     """A process of somebody else's on the same CPU takes half of it; our own children take nothing."""
     cpu = min(os.sched_getaffinity(0))

@@ -197,6 +197,7 @@ def test_a_study_that_changed_after_trials_had_run(tmp_path: Path) -> None:
     assert "seeds" not in found.evidence
 
 
+@pytest.mark.slow
 def test_an_edited_copy_of_the_study_is_named_and_not_shown(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", CLEAN)
     ran = load_results(root).study

@@ -198,6 +198,7 @@ def test_report_on_half_done_results_says_so(tmp_path: Path) -> None:
     assert "13 of 18 trials have ended" in html
 
 
+@pytest.mark.slow
 def test_report_survives_damaged_series(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", Shape(seeds=1))
     trial = load_results(root).trials["trial"][0]
@@ -211,6 +212,7 @@ def test_report_when_everything_failed(tmp_path: Path) -> None:
     assert "No contestant can be ranked" in report_of(write_results(tmp_path / "r", shape)).read_text()
 
 
+@pytest.mark.slow
 def test_unwritable_report_is_a_problem(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", Shape(seeds=1))
     with pytest.raises(Problem, match="cannot write"):

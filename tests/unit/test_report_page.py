@@ -96,6 +96,7 @@ def test_a_heading_without_a_study_file(tmp_path: Path) -> None:
     assert "2 of 2 trials" in heading.facts
 
 
+@pytest.mark.slow
 def test_the_trust_box_names_every_objection_and_its_fix(tmp_path: Path) -> None:
     root = disturb(written(tmp_path / "r", NUMPY, SLOW, algorithms=["dqn", "ppo"], seeds=3), 12, score=60.0)
     material = material_of(root)
@@ -187,6 +188,7 @@ def test_cpu_use_before_a_run_is_not_called_idle() -> None:
     assert column("idle_cpu_percent").heading == "CPU use before the run"
 
 
+@pytest.mark.slow
 def test_commands_are_code_and_refusals_name_their_setting(tmp_path: Path) -> None:
     shape = Shape(contestants=[TORCH, NUMPY], algorithms=["dqn"], cores=(1, 2), seeds=1, steps=8000)
     root = disturb(write_results(tmp_path / "r", shape), 2)

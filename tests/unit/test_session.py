@@ -195,6 +195,7 @@ def test_a_results_directory_is_the_study_that_ran_in_it(lab: Lab) -> None:
     assert manifest.study_path == "study.toml"
 
 
+@pytest.mark.slow
 def test_seeds_of_the_command_line_are_an_amendment(lab: Lab) -> None:
     lab.run(FakeLauncher())
     more = FakeLauncher()

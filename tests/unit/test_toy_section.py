@@ -117,6 +117,7 @@ def test_it_is_in_the_export(results: Path, tmp_path: Path) -> None:
     assert "bear" in (tmp_path / "tables" / "toy-table.csv").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("toy")
 def test_python_code_gets_it_as_objects(results: Path) -> None:
     analysis = Analysis.load(results)

@@ -148,6 +148,7 @@ def test_a_threshold_never_reached_is_not_a_number(tmp_path: Path) -> None:
     assert result["threshold"] == {"reached": False, "step": None, "episode": None, "time_ns": None}
 
 
+@pytest.mark.slow
 def test_wall_time_ends_a_trial(tmp_path: Path) -> None:
     result = run(tmp_path, "ppo", {"wall_s": 0.3})
     assert result["reason"] == "wall"

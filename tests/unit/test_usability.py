@@ -258,6 +258,7 @@ def test_reports_need_no_toolchains_for_it() -> None:
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
+@pytest.mark.slow
 def test_the_report_has_the_section_when_it_is_known_and_escapes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
