@@ -11,8 +11,10 @@ import pytest
 from rldyno.errors import Problem, print_problem
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.files import read_bytes, read_json, write_atomically, write_json
+from rldyno.records.outcome import Outcome
 from rldyno.records.seal import altered_files, file_hashes, read_record, write_record
 from rldyno.records.typed import typed
+from rldyno.trial.runner import _done_outcome
 from rldyno_rig.result_file import WorkerResult
 
 RECORD = {"status": "done", "wall_s": 2.5, "steps": 8100, "é": ["x", None, True]}
@@ -167,3 +169,17 @@ def test_a_file_takes_the_place_of_a_link_and_leaves_its_target(tmp_path: Path) 
     write_atomically(tmp_path / "report.html", b"<html>")
     assert (tmp_path / "target").read_text() == "precious"
     assert not (tmp_path / "report.html").is_symlink()
+
+
+def test_a_damaged_manifest_names_the_command_that_rebuilds_it(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"trials": ["a"')
+    with pytest.raises(Problem, match="damaged") as caught:
+        ResultsDirectory(tmp_path).read_manifest()
+    assert caught.value.fix is not None
+    assert caught.value.fix.endswith(f"rldyno check {tmp_path} --repair")
+
+
+def test_the_outcome_of_another_trial_is_not_its_own_end(tmp_path: Path) -> None:
+    write_record(tmp_path / "outcome.json", Outcome(trial="other", status="done", reason="steps").to_json())
+    assert _done_outcome(tmp_path, "mine") is None
+    assert _done_outcome(tmp_path, "other") is not None

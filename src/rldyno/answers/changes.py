@@ -21,7 +21,7 @@ from rldyno.records.files import read_json
 from rldyno.records.machine_facts import MachineFacts
 from rldyno.records.status import DONE
 from rldyno.results.columns import by_any_name, goals
-from rldyno.results.load import Results
+from rldyno.results.load import AXES, Results
 from rldyno_rig import schema
 from rldyno_rig.algorithms import title_of
 
@@ -37,18 +37,6 @@ MACHINE_FACTS = (
     "cores_usable",
     "memory_total_bytes",
     "gpus",
-)
-# Fields of a trial that shape the computation, beside contestant and seed.
-SHAPING = (
-    "division",
-    "algorithm",
-    "environment",
-    "max_episode_steps",
-    "device",
-    "cores",
-    "workers",
-    "dtype",
-    "caches",
 )
 
 
@@ -136,7 +124,7 @@ def by_setting(results: Results) -> dict[Key, SettingRuns]:
     parts = results.trials.partition_by(["contestant", *results.axes], maintain_order=True)
     for trials in parts:
         requested = read_json(home.trial(trials["trial"][0]) / schema.TRIAL_FILE)
-        settings = {name: requested.get(name) for name in SHAPING}
+        settings = {name: requested.get(name) for name in AXES}
         # The rule that ends a trial shapes its time to threshold; how long it may run at most does not.
         budget = requested.get("budget") or {}
         settings |= {name: budget.get(name) for name in ("stop_return", "stop_episodes")}

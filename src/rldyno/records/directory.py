@@ -74,7 +74,11 @@ class ResultsDirectory:
                 "whose manifest was lost: rldyno check DIR --repair",
             )
         self.check_links()
-        manifest = typed(self.manifest, read_record(self.manifest), Manifest.from_json)
+        try:
+            manifest = typed(self.manifest, read_record(self.manifest), Manifest.from_json)
+        except Problem as problem:
+            fix = f"rebuild it from the trials: rldyno check {shlex.quote(str(self.root))} --repair"
+            raise Problem(problem.message, fix=fix if problem.code == 1 else problem.fix, code=1) from problem
         repeated = len(manifest.trials) - len(set(manifest.trials))
         if repeated:
             raise damaged(self.manifest, f"{repeated} of its trials are named twice")

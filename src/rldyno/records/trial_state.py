@@ -48,7 +48,8 @@ def trial_state(trial_dir: Path) -> TrialState:
         records = read_trial_records(trial_dir)
         if records.outcome is not None:
             return TrialState(records.outcome.status, records.outcome)
-        return TrialState(INTERRUPTED, note="; ".join(records.flaws))
+        first, *others = records.flaws
+        return TrialState(INTERRUPTED, note=first + (f"; {len(others)} more flaws" if others else ""))
     return TrialState(INTERRUPTED if leftovers(trial_dir) else PENDING)
 
 

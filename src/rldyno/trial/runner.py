@@ -51,7 +51,7 @@ def run_trial(trial_dir: Path, cpus: tuple[int, ...] | None, probe_cpu: int | No
     trial = read_trial(trial_dir)
     try:
         with locked(trial_dir / TRIAL_LOCK):
-            return _done_outcome(trial_dir) or _attempt(trial_dir, trial, cpus, probe_cpu)
+            return _done_outcome(trial_dir, trial.trial) or _attempt(trial_dir, trial, cpus, probe_cpu)
     except LockedError as error:
         raise Problem(
             f"another process ({error}) is running {trial_dir.name}", fix="wait for it, or stop it", code=1
@@ -66,13 +66,14 @@ def run_trial(trial_dir: Path, cpus: tuple[int, ...] | None, probe_cpu: int | No
         ) from error
 
 
-def _done_outcome(trial_dir: Path) -> Outcome | None:
+def _done_outcome(trial_dir: Path, trial: str) -> Outcome | None:
     """A directory that was started by hand may have any name: only the outcome and its files count."""
     try:
         outcome = read_outcome(trial_dir)
     except Problem:
         return None
-    return outcome if outcome.done and not altered_files(trial_dir, outcome.files) else None
+    own = outcome.trial in ("", trial) and not altered_files(trial_dir, outcome.files)
+    return outcome if outcome.done and own else None
 
 
 def _attempt(
