@@ -30,6 +30,10 @@ CACHES_PLACE = "{caches}"
 
 # Phases of the training loop; every nanosecond of it belongs to exactly one.
 PHASES = ("environment", "act", "store", "transfer", "update", "read", "other")
+# Those that a backend computes in. The rest is the same code for all, but runs at a different speed in each
+# process: caches, allocators and thread pools differ.
+FRAMEWORK_PHASES = ("act", "transfer", "update", "read")
+SHARED_PHASES = tuple(phase for phase in PHASES if phase not in FRAMEWORK_PHASES)
 # Phases of start-up, in order: interpreter start to the rig's first line, importing the framework,
 # building the learner, the first call of everything (compilation), warm-up to the first training step.
 STARTUP = ("interpreter", "import", "build", "first_call", "warm")

@@ -21,6 +21,7 @@ from rldyno.report.sections.startup import length_words
 from rldyno.report.sections.utilisation import not_measured, use
 from rldyno.report.series import Points
 from rldyno.stats.estimates import point_of
+from rldyno.text.numbers import number
 from rldyno.text.tables import Table
 from rldyno_rig import schema
 from synthetic import COMPILE, NUMPY, TORCH, ZOO, Contestant, Shape, write_results
@@ -106,6 +107,23 @@ def test_phases_are_drawn_as_far_as_all_runs_went() -> None:
 
 
 @pytest.mark.slow
+def test_time_in_the_framework_stands_apart_from_what_all_share(tmp_path: Path) -> None:
+    material = made(tmp_path)
+    found = table(material, "framework-time")
+    (group,) = material.groups
+    for row, (name, _, framework, shared, share) in zip(group.rows, found.rows, strict=True):
+        middle = group.runs[name].middle
+        assert row.contestant == name
+        assert framework.startswith(number(row.figures["framework_step_s"].estimate.point * 1e6))
+        assert shared == number((middle("shared_step_s") or 0) * 1e6)
+        assert 0 < int(share.rstrip("%")) < 100
+    (torch, *_) = {row["contestant"] for row in charts(material)["phases"].rows}
+    bar = [row for row in charts(material)["phases"].rows if row["contestant"] == torch]
+    assert [row["part"] for row in bar] == [*schema.FRAMEWORK_PHASES, *schema.SHARED_PHASES]
+    whole = 1e6 * float(np.mean(group.runs[torch]["train_s"]) / np.mean(group.runs[torch]["steps"]))
+    assert sum(row["us"] for row in bar) == pytest.approx(whole, rel=0.01)
+
+
 def test_what_a_step_costs_in_each_phase_as_training_goes_on(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", small())
     for path in root.glob("trials/torch-*/progress.csv"):

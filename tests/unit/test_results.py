@@ -27,6 +27,10 @@ def test_one_row_per_trial_with_derived_figures(tmp_path: Path) -> None:
     assert row["threshold_s"] == result["threshold"]["time_ns"] / 1e9
     assert row["threshold_train_s"] == pytest.approx(row["threshold_s"] - row["startup_s"])
     assert sum(row[name] for name in row if name.startswith("phase_")) == pytest.approx(row["train_s"])
+    assert row["framework_step_s"] + row["shared_step_s"] == pytest.approx(row["train_s"] / row["steps"])
+    spent = result["phases_ns"]
+    computed = spent["act"] + spent["transfer"] + spent["update"] + spent["read"]
+    assert row["framework_step_s"] == pytest.approx(computed / 1e9 / row["steps"])
     assert row["certificate"] == "valid"
     assert results.title == "Quickstart"
 

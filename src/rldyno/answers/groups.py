@@ -25,10 +25,11 @@ from rldyno_rig.algorithms import title_of
 
 THRESHOLD = column("threshold_s")
 THROUGHPUT = column("steps_per_s")
+FRAMEWORK = column("framework_step_s")
 CPU = column("cpu_s")
 MEMORY = column("peak_rss_bytes")
 STARTUP = column("startup_s")
-MAIN_METRICS = (THRESHOLD, THROUGHPUT, CPU, MEMORY, STARTUP)
+MAIN_METRICS = (THRESHOLD, THROUGHPUT, FRAMEWORK, CPU, MEMORY, STARTUP)
 
 
 @dataclass(frozen=True)

@@ -223,6 +223,7 @@ SUPERLATIVES = {
     "expected_threshold_s": "learns fastest",
     "threshold_s": "learns fastest",
     "steps_per_s": "runs fastest",
+    "framework_step_s": "spends the least time in its framework",
     "peak_rss_bytes": "needs the least memory",
     "energy_joules": "needs the least energy",
     "startup_s": "starts up fastest",

@@ -19,6 +19,10 @@ def ratio(value: float, divisor: float) -> float | None:
     return value / divisor if divisor else None
 
 
+def per_step(steps: int, *spent_s: float) -> float | None:
+    return ratio(sum(spent_s), steps)
+
+
 def elapsed_s(end_ns: int, start_s: float) -> float:
     return end_ns / 1e9 - start_s
 
@@ -272,6 +276,28 @@ USE = (
             derive=seconds,
         )
         for phase in schema.PHASES
+    ),
+    Column(
+        "framework_step_s",
+        float,
+        "phases act, transfer, update and read per environment step: what the contestant itself takes",
+        title="Framework time per step",
+        unit="µs",
+        scale=1e6,
+        better="lower",
+        parts=("steps", *(f"phase_{phase}_s" for phase in schema.FRAMEWORK_PHASES)),
+        derive=per_step,
+        aliases=("framework_time",),
+    ),
+    Column(
+        "shared_step_s",
+        float,
+        "phases environment, store and other per environment step: the same code for all contestants",
+        title="Shared time per step",
+        unit="µs",
+        scale=1e6,
+        parts=("steps", *(f"phase_{phase}_s" for phase in schema.SHARED_PHASES)),
+        derive=per_step,
     ),
 )
 

@@ -9,18 +9,26 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rldyno.answers.groups import Group
+from rldyno.answers.groups import FRAMEWORK, Group, Row
+from rldyno.answers.runs import Runs
 from rldyno.records.status import DONE
 from rldyno.report.charts import draw_stacked
 from rldyno.report.material import GroupPlace, Material
 from rldyno.report.section import Chart, Section, significant
 from rldyno.report.series import Band, Curve, Points, Run, from_zero, quartile_band
-from rldyno.text.numbers import number
+from rldyno.text.numbers import number, span
+from rldyno.text.tables import Table
 from rldyno_rig import schema
 
 # A phase that takes less of everybody's training than this has no curve.
 LEAST_SHARE = 0.01
-SHARES = "Shares of the training loop, without start-up; means over seeds."
+PER_STEP = (
+    "Time of the training loop per environment step, without start-up; means over seeds. Left: the phases in "
+    "which the framework computes (" + ", ".join(schema.FRAMEWORK_PHASES) + "). Right: what all contestants "
+    "share ("
+    + ", ".join(schema.SHARED_PHASES)
+    + "): the same code, but it runs at a different speed in each process."
+)
 OVER_TIME = (
     "Time per step in each phase as training goes on, from one reading per second. Lines are medians over "
     "seeds, bands lie between the quartiles; both end where the contestant's shortest run ends. Not shown: "
@@ -61,21 +69,40 @@ CURVES = tuple(
 )
 
 
+ORDERED = (*schema.FRAMEWORK_PHASES, *schema.SHARED_PHASES)
+TABLE_COLUMNS = (
+    "Contestant",
+    "Comparison",
+    "Framework, µs per step",
+    "Shared, µs per step",
+    "Framework, share of training",
+)
+
+
 def charts(material: Material) -> Any:
-    return material.panels(lambda place: [shares_chart(place.group), *over_time(place)])
+    return material.panels(lambda place: [step_chart(place.group), *over_time(place)])
 
 
-def shares_chart(group: Group) -> Chart:
+def step_chart(group: Group) -> Chart:
     draw = partial(
         draw_stacked,
-        parts=schema.PHASES,
+        parts=ORDERED,
         palette="phases",
-        column="share",
-        x_title="share of training time",
-        form="%",
+        column="us",
+        x_title="µs per step",
+        form=",.3~r",
     )
-    rows = part_rows(group, {phase: f"phase_{phase}_s" for phase in schema.PHASES})
-    return Chart("phases", "Where training time goes, by phase", SHARES, draw, rows)
+    return Chart("phases", "Time of a step, by phase", PER_STEP, draw, step_rows(group))
+
+
+def step_rows(group: Group) -> list[dict[str, Any]]:
+    """The phases in microseconds per step, and as shares of training."""
+    rows = part_rows(group, {phase: f"phase_{phase}_s" for phase in ORDERED})
+    steps = {name: float(np.mean(runs["steps"])) for name, runs in group.runs.items() if len(runs)}
+    for row in rows:
+        us = 1e6 * row["seconds"] / steps[row["contestant"]]
+        row |= {"us": significant(us), "text": f"{number(us)} µs, {row['share']:.1%}"}
+    return rows
 
 
 def over_time(place: GroupPlace) -> list[Chart]:
@@ -118,12 +145,41 @@ def part_rows(group: Group, columns: Mapping[str, str]) -> list[dict[str, Any]]:
     return rows
 
 
+def tables(material: Material) -> list[Table]:
+    rows = tuple(
+        (row.contestant, group.label, *cells)
+        for group in material.groups
+        for row in group.rows
+        if (cells := step_cells(row, group.runs.get(row.contestant))) is not None
+    )
+    return (
+        [Table("framework-time", "Time per step in the framework and around it", TABLE_COLUMNS, rows)]
+        if rows
+        else []
+    )
+
+
+def step_cells(row: Row, runs: Runs | None) -> tuple[str, ...] | None:
+    found = row.figures.get(FRAMEWORK.name)
+    shared = None if runs is None else runs.middle("shared_step_s")
+    if found is None or shared is None:
+        return None
+    framework = found.estimate
+    bounds = span(framework, FRAMEWORK.scale)
+    return (
+        number(framework.point * FRAMEWORK.scale) + (f" ({bounds})" if bounds else ""),
+        number(shared * FRAMEWORK.scale),
+        f"{framework.point / (framework.point + shared):.0%}",
+    )
+
+
 SECTION = Section(
     id="phases",
     order=90,
     title="Phases",
-    about="how the training loop spends its time",
+    about="how the training loop spends its time: in the framework, and in what all share",
     charts=charts,
+    tables=tables,
     curves=CURVES,
     shown=lambda _: True,
     legend=True,

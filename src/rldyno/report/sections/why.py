@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,9 @@ def reason(group: Group) -> str:
     names = f"`{first.contestant}`", f"`{second.contestant}`"
     steps = [sum(cost.values()) for _, cost in known]
     said = [
-        f"A step of training takes {names[0]} {number(steps[0])} µs and {names[1]} {number(steps[1])} µs."
+        f"A step of training takes {names[0]} {number(steps[0])} µs and {names[1]} {number(steps[1])} µs.",
+        f"Of that, their frameworks take {parts(known, schema.FRAMEWORK_PHASES)} µs; "
+        f"what both share takes {parts(known, schema.SHARED_PHASES)} µs.",
     ]
     phase = max(fast, key=lambda name: abs(fast[name] - slow[name]))
     if abs(steps[0] - steps[1]) > LEAST_SHARE * min(steps):
@@ -45,6 +48,11 @@ def reason(group: Group) -> str:
     if len(starts) == len(known):
         said.append(f"Start-up takes {' and '.join(f'{number(start)} s' for start in starts)}.")
     return " ".join(said)
+
+
+def parts(costs: Sequence[tuple[Row, Mapping[str, float]]], phases: Iterable[str]) -> str:
+    """`41 and 95`: the microseconds of these phases."""
+    return " and ".join(number(sum(cost[phase] for phase in phases)) for _, cost in costs)
 
 
 def step_costs(group: Group, row: Row) -> dict[str, float]:
