@@ -19,7 +19,7 @@ from harness import report
 from rldyno.nets.figures import figures, ratio, seconds_by_round
 from rldyno.nets.measure import run
 from rldyno.nets.record import NetsRecord
-from rldyno.nets.work import ACT, PAGEABLE, UPDATE, Benchmark, Net
+from rldyno.nets.work import ACT, PAGEABLE, UPDATE, UPDATES, Benchmark, Net
 from rldyno.toolchains.contestants import chosen_contestants
 from rldyno_rig import hyper
 from rldyno_rig.algorithms import ALGORITHMS
@@ -32,6 +32,8 @@ NETS = {
     "cnn": (Net("cnn", (4, 84, 84), 6, hyper.CNN_SMALL, (256,)), 16, 128),
 }
 """Network, rows of an act, rows of an update."""
+TOGETHER = {"ppo": 16}
+"""Updates that a loop makes at once: `updates`, per update."""
 
 
 def main() -> None:
@@ -68,6 +70,7 @@ def measured(contestants: tuple[str, ...], network: str, algorithm: str) -> Nets
         copies=(PAGEABLE,),
         rounds=ROUNDS,
         seconds=SECONDS,
+        together=TOGETHER.get(algorithm, 1),
     )
     with tempfile.TemporaryDirectory() as home:
         return run(benchmark, Path(home) / "nets.json", lambda line: print(algorithm, line, file=sys.stderr))
@@ -76,7 +79,7 @@ def measured(contestants: tuple[str, ...], network: str, algorithm: str) -> Nets
 def table(record: NetsRecord, network: str, algorithm: str) -> list[dict[str, Any]]:
     rounds = {(one.contestant, one.kind.measure): seconds_by_round(one.rounds) for one in record.measurements}
     rows: dict[str, dict[str, Any]] = {}
-    for measure in (UPDATE, ACT):
+    for measure in (UPDATE, UPDATES, ACT):
         for figure in figures(record):
             if figure.kind.measure == measure:
                 name = figure.contestant

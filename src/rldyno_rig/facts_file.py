@@ -30,6 +30,8 @@ class WorkerFacts:
     """mlp or cnn."""
     parameters: Optional[int] = None
     """Number of weights."""
+    updates_per_call: int = 1
+    """More than 1: the learner makes the updates of several minibatches in one call, `update_many`."""
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> WorkerFacts:

@@ -55,6 +55,8 @@ class TimingJob:
     actions: int
     act_rows: Tuple[int, ...]
     update_rows: Tuple[int, ...]
+    together: int = 1
+    """Updates that the measure `updates` makes at once."""
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> TimingJob:

@@ -9,6 +9,8 @@ How a call is fed (`data`):
 - pinned: host arrays in page-locked memory, the next batch put before the current one is used, as a loader
   or a second group of environments does it; GPUs only;
 - resident: the batch is on the device already.
+What a call is (`measure`): `act`; `update`; `updates`, several updates at once as a loop with minibatches
+makes them, in one call where the learner has `update_many`; its time is given per update.
 An act blocks until its actions are on the host. Updates follow one another without reading their losses; the
 device is drained before the clock is read: after every update on a CPU, after 20 ms of them on a GPU.
 """
@@ -25,7 +27,8 @@ from typing import Any, Callable, Dict, List, Tuple
 import numpy as np
 
 from rldyno_rig import identity, synthetic
-from rldyno_rig.algorithms import LEARNERS, synthetic_batch
+from rldyno_rig.algorithms import LEARNERS, stacked_batch, synthetic_batch
+from rldyno_rig.algorithms.algorithm import many_of
 from rldyno_rig.job_files import TIMING_FILE, TimingJob, read_json
 from rldyno_rig.loading import load_backend
 from rldyno_rig.parts.streams import streams
@@ -82,7 +85,10 @@ class Bench:
 
     def warm_up(self) -> None:
         """First calls of everything that may be measured, on throw-away data."""
-        for measure, sizes in (("act", self.job.act_rows), ("update", self.job.update_rows)):
+        measures = [("act", self.job.act_rows), ("update", self.job.update_rows)]
+        if self.job.together > 1:
+            measures.append(("updates", self.job.update_rows))
+        for measure, sizes in measures:
             for rows in sizes:
                 self._clock(measure, rows, "pageable", WARM_UP_CALLS)
         self._mark("first_call")
@@ -117,11 +123,18 @@ class Bench:
         fetch = self._feed(measure, rows, data)
         if measure == "act":
             return clocked_each(calls, fetch, lambda batch: self.learner.act(*batch), self.learner.drain)
+        count, update = self._updating(measure)
         rate = self.values.learning_rate
         run_ns = RUN_NS[self.job.device]
-        return clocked_runs(
-            calls, run_ns, fetch, lambda batch: self.learner.update(batch, rate), self.learner.drain
+        spent = clocked_runs(
+            -(-calls // count), run_ns, fetch, lambda batch: update(batch, rate), self.learner.drain
         )
+        return [each // count for each in spent for _ in range(count)]
+
+    def _updating(self, measure: str) -> Tuple[int, Callable[[Any, float], Any]]:
+        """How many updates one call makes, and the call."""
+        many = many_of(self.learner, self.job.together) if measure == "updates" else None
+        return (1, self.learner.update) if many is None else (self.job.together, many)
 
     def _feed(self, measure: str, rows: int, data: str) -> Fetch:
         """Hands out the next batch, placed."""
@@ -149,7 +162,9 @@ class Bench:
         dtype = STORED[self.job.dtype]
         if measure == "act":
             return synthetic.acting(self.spec, self.rng, dtype, rows)
-        batch: Arrays = synthetic_batch(self.spec, self.rng, dtype, self.backend.INDEX_DTYPE, rows)
+        given = self.spec, self.rng, dtype, self.backend.INDEX_DTYPE, rows
+        count, _ = self._updating(measure)
+        batch: Arrays = synthetic_batch(*given) if count == 1 else stacked_batch(*given, count)
         return batch
 
     def _mark(self, name: str) -> None:

@@ -13,8 +13,8 @@ from typing import Any, Callable, Dict, Optional
 import numpy as np
 
 from rldyno_rig import algorithms, envs, footprint, hyper, identity, schema, spec, synthetic, transfers
-from rldyno_rig.algorithms import ALGORITHMS, synthetic_batch, update_rows
-from rldyno_rig.algorithms.algorithm import Job
+from rldyno_rig.algorithms import ALGORITHMS, stacked_batch, synthetic_batch, update_rows, updates_per_call
+from rldyno_rig.algorithms.algorithm import Job, many_of
 from rldyno_rig.backends.contract import Backend
 from rldyno_rig.clock import Clock
 from rldyno_rig.facts_file import WorkerFacts
@@ -133,13 +133,14 @@ def warm_up(job: Job, first_called: Callable[[], None]) -> transfers.Sizes:
     called once everything has run for the first time.
     """
     learner, rng = job.learner, np.random.default_rng(0)
-    dtype, index_dtype = job.dtype.name, job.index_dtype.name
+    together = updates_per_call(job.spec, learner)
+    update = many_of(learner, together) or learner.update
     before = learner.state()
     for call in range(WARM_UP_CALLS):
-        observed = synthetic.acting(job.spec, rng, dtype, job.env.count)
+        observed = synthetic.acting(job.spec, rng, job.dtype.name, job.env.count)
         acted = learner.act(*learner.put(*observed))
-        batch = synthetic_batch(job.spec, rng, dtype, index_dtype, update_rows(job.spec))
-        _, priorities = learner.read(learner.update(learner.put(*batch), job.spec.hyper.learning_rate))
+        batch = _synthetic(job, rng, together)
+        _, priorities = learner.read(update(learner.put(*batch), job.spec.hyper.learning_rate))
         learner.sync_target()
         if call == 0:
             learner.drain()
@@ -149,7 +150,13 @@ def warm_up(job: Job, first_called: Callable[[], None]) -> transfers.Sizes:
     learner.drain()
     count = transfers.total_bytes
     report = job.dtype.itemsize + (0 if priorities is None else count([priorities]))
-    return transfers.Sizes(count(observed), count(acted), count(batch), report)
+    return transfers.Sizes(count(observed), count(acted), count(batch) // together, report)
+
+
+def _synthetic(job: Job, rng: np.random.Generator, together: int) -> Any:
+    """A batch, or so many of them stacked."""
+    given = job.spec, rng, job.dtype.name, job.index_dtype.name, update_rows(job.spec)
+    return synthetic_batch(*given) if together == 1 else stacked_batch(*given, together)
 
 
 def write_json(path: Path, value: Dict[str, Any]) -> None:
@@ -170,6 +177,7 @@ def _facts(backend: Backend, job: Job) -> WorkerFacts:
         observation_shape=tuple(network.observation_shape),
         actions=network.actions,
         network=hyper.network_kind(network.convolutions),
+        updates_per_call=updates_per_call(job.spec, job.learner),
         parameters=sum(int(np.prod(shape)) for shape in spec.parameter_shapes(network).values()),
         **identity.hashes(backend.__file__),
     )

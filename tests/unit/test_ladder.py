@@ -266,10 +266,68 @@ def test_float32_arithmetic_in_float64_is_recognised() -> None:
     assert "float32" not in wrong.failure()
 
 
+class Many(numpy_.Learner):
+    """Makes several updates in one call, one after the other."""
+
+    def update_many(self, batches: tuple, lr: float) -> tuple:
+        return [self.update(batch, lr) for batch in zip(*batches, strict=True)][-1]
+
+
+class AccumulatesGradients(Many):
+    """One update on all rows together: another algorithm, with as many steps counted."""
+
+    def update_many(self, batches: tuple, lr: float) -> tuple:
+        report = self.update(tuple(np.concatenate(array) for array in batches), lr)
+        self.t += len(batches[0]) - 1
+        return report
+
+
+class ForgetsSteps(Many):
+    def update_many(self, batches: tuple, lr: float) -> tuple:
+        before = self.t
+        report = super().update_many(batches, lr)
+        self.t = before + 1
+        return report
+
+
+class ReportsTheFirst(Many):
+    def update_many(self, batches: tuple, lr: float) -> tuple:
+        first, *_ = [self.update(batch, lr) for batch in zip(*batches, strict=True)]
+        return first
+
+
+class Backwards(Many):
+    def update_many(self, batches: tuple, lr: float) -> tuple:
+        return super().update_many(tuple(array[::-1] for array in batches), lr)
+
+
+class WritesIntoBatches(Many):
+    def update_many(self, batches: tuple, lr: float) -> tuple:
+        report = super().update_many(batches, lr)
+        batches[0][-1] = 0
+        return report
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["ppo", "rainbow"])
+def test_updates_in_one_call_are_proven_where_a_learner_has_them(algorithm: str) -> None:
+    assert "updates in one call" not in rungs(first_spec(algorithm), numpy_.Learner)
+    found = rungs(first_spec(algorithm), Many)
+    assert found["updates in one call"].tolerance == 1e-10
+    assert all(rung.passed for rung in found.values())
+
+
+@pytest.mark.parametrize(
+    "learner", [AccumulatesGradients, ForgetsSteps, ReportsTheFirst, Backwards, WritesIntoBatches]
+)
+def test_updates_in_one_call_that_are_not_single_updates_are_caught(learner: type[Many]) -> None:
+    assert failed(first_spec("ppo"), learner) == {"updates in one call"}
+
+
 @pytest.mark.slow
 def test_the_list_of_rungs_is_complete_and_in_order() -> None:
     seen = [
-        list(rungs(first_spec(algorithm), numpy_.Learner, dtype))
+        list(rungs(first_spec(algorithm), Many, dtype))
         for algorithm in ("dqn", "rainbow")
         for dtype in ("float64", "float32")
     ]

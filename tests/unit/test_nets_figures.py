@@ -189,7 +189,8 @@ def test_a_record_survives_json():
 
 def test_the_shipped_record_is_read_and_written_unchanged():
     raw = json.loads((SAMPLES / "h200" / "nets" / "nets.json").read_text())
-    raw["limits"]["taken_percent"], raw["disturbed"] = None, []  # the version that wrote it had neither
+    raw["limits"]["taken_percent"], raw["disturbed"] = None, []  # the version that wrote it had none of these
+    raw["asked"]["together"] = 1
     assert json.loads(json.dumps(NetsRecord.from_json(raw).to_json())) == raw
 
 

@@ -97,6 +97,28 @@ def test_updates_are_clocked_with_the_device_drained(bench: timing.Bench) -> Non
     ]
 
 
+class NotingMany(Noting):
+    def update_many(self, batches: tuple[int], lr: float) -> None:
+        self.log.append(f"update_many {batches[0]}")
+
+
+def test_updates_at_once_are_one_call_where_the_learner_has_it(bench: timing.Bench) -> None:
+    bench.job = dataclasses.replace(bench.job, together=3)
+    bench.learner = NotingMany()
+    shapes = [array.shape for array in bench._batches("updates", 5, "pageable")[0]]
+    assert shapes == [(3, 5, 4), (3, 5)]
+    spent = bench._clock("updates", 5, "pageable", 6)
+    assert len(spent) == 6, "one figure per update"
+    assert len(set(spent[:3])) == len(set(spent[3:])) == 1
+    assert [line for line in bench.learner.log if "update" in line] == ["update_many 0", "update_many 1"]
+
+
+def test_updates_at_once_are_single_ones_for_other_learners(bench: timing.Bench) -> None:
+    bench.job = dataclasses.replace(bench.job, together=3)
+    assert len(bench._clock("updates", 5, "pageable", 2)) == 2
+    assert [line for line in bench.learner.log if "update" in line] == ["update 0", "update 1"]
+
+
 class InterruptedClock:
     """Each update takes 0.1 ms; after every 4 ms of them others take the CPU for 8 ms."""
 

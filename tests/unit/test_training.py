@@ -10,7 +10,7 @@ import math
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -191,6 +191,48 @@ def test_warming_up_changes_nothing(tmp_path: Path) -> None:
     for key in ("params", "target", "m", "v"):
         for name in before[key]:
             np.testing.assert_array_equal(before[key][name], after[key][name])
+
+
+class Many(numpy_.Learner):
+    """Several updates in one call; `calls` notes how many each made."""
+
+    calls: ClassVar[list[int]] = []
+
+    def update_many(self, batches: Any, lr: float) -> Any:
+        Many.calls.append(len(batches[0]))
+        update = super().update
+        return [update(batch, lr) for batch in zip(*batches, strict=True)][-1]
+
+    def update(self, batch: Any, lr: float) -> Any:
+        Many.calls.append(1)
+        return super().update(batch, lr)
+
+
+@pytest.mark.parametrize(
+    ("changes", "per_call"),
+    [({}, 2 * 4), ({"epochs": 1, "minibatches": 1}, 1), ({"environments": 128, "rollout_steps": 128}, 4)],
+)
+def test_updates_in_one_call_train_the_same_agent(
+    changes: dict[str, Any], per_call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All minibatches of a small rollout, those of an epoch of a large one; warmed up in the same shape."""
+    single = run(tmp_path / "single", "ppo", {"steps": 400}, **changes)
+    monkeypatch.setattr(Many, "calls", [])
+    monkeypatch.setattr(numpy_, "Learner", Many)
+    many = run(tmp_path / "many", "ppo", {"steps": 400}, **changes)
+    assert set(Many.calls) == {per_call}
+    assert sum(Many.calls) == many["updates"] + training.WARM_UP_CALLS * per_call
+    assert single["updates"] == many["updates"]
+    assert single["final_return"] == many["final_return"]
+    for name in (schema.ACTIONS_FILE, schema.EPISODES_FILE):
+        texts = [
+            [row[:3] for row in csv.reader((tmp_path / one / name).open())] for one in ("single", "many")
+        ]
+        assert texts[0] == texts[1]
+    losses = [rows(tmp_path / one / schema.PROGRESS_FILE)[-1]["loss"] for one in ("single", "many")]
+    assert losses[0] == losses[1]
+    facts = [json.loads((tmp_path / one / schema.FACTS_FILE).read_text()) for one in ("single", "many")]
+    assert [one["updates_per_call"] for one in facts] == [1, per_call]
 
 
 def test_every_nanosecond_belongs_to_one_phase() -> None:

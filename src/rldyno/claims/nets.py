@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rldyno.claims.metrics import execution_of
 from rldyno.nets.record import NetsRecord
-from rldyno.nets.work import UPDATE
+from rldyno.nets.work import ACT
 from rldyno.records.files import Json
 from rldyno_rig.contestant import Contestant
 from rldyno_rig.hyper import network_kind
@@ -45,5 +45,5 @@ def rounds(record: NetsRecord, system: str) -> Iterator[Json]:
                 "execution": execution_of(contestant.mode),
                 "network": networks[kind.net],
                 "system": system,
-                "updates_per_s" if kind.measure == UPDATE else "acts_per_s": 1 / done.seconds,
+                "acts_per_s" if kind.measure == ACT else "updates_per_s": 1 / done.seconds,
             }

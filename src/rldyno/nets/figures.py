@@ -11,7 +11,7 @@ import numpy as np
 from rldyno.limits.floor import Floor, floor
 from rldyno.nets.record import Kind, NetsRecord, Round
 from rldyno.nets.utilisation import SHORTEST_S
-from rldyno.nets.work import PAPER_CALLS, RESIDENT, spec_of
+from rldyno.nets.work import ACT, PAPER_CALLS, RESIDENT, UPDATE, spec_of
 from rldyno.stats.estimates import Estimate, median_estimate
 
 
@@ -85,7 +85,7 @@ def floor_of(record: NetsRecord, kind: Kind) -> Floor | None:
         kind.rows,
         record.limits,
         benchmark.dtype,
-        kind.measure,
+        ACT if kind.measure == ACT else UPDATE,
         copied=kind.data != RESIDENT,
     )
 

@@ -25,14 +25,14 @@ class Kind(NamedTuple):
 
     net: str
     measure: str
-    """act or update."""
+    """act, update or updates."""
     rows: int
     data: str
     """Where the data lies before the call."""
 
     @property
     def is_papers(self) -> bool:
-        return self.net in ("small", "large") and self.rows == PAPER_ROWS[self.measure]
+        return self.net in ("small", "large") and self.rows == PAPER_ROWS.get(self.measure)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ Json = dict[str, Any]
 NETS_FILE = "nets.json"
 
 ACT, UPDATE = "act", "update"
+UPDATES = "updates"
+"""Per update, when a loop makes several at once."""
 CLASSIFIER = "classifier"
 
 PAGEABLE, PINNED, RESIDENT = "pageable", "pinned", "resident"
@@ -80,15 +82,17 @@ class Benchmark:
     copies: tuple[str, ...] = (PAGEABLE,)
     rounds: int = 5
     seconds: float = 0.5
+    together: int = 1
+    """Updates at once, for `updates`; 1: that is not measured."""
 
     @property
     def calls(self) -> tuple[tuple[str, int, str], ...]:
         """(measure, rows, data) of every figure of a network."""
+        measures = [(ACT, self.act_rows), (UPDATE, self.update_rows)]
+        if self.together > 1:
+            measures.append((UPDATES, self.update_rows))
         return tuple(
-            (measure, rows, data)
-            for measure, sizes in ((ACT, self.act_rows), (UPDATE, self.update_rows))
-            for rows in sizes
-            for data in self.copies
+            (measure, rows, data) for measure, sizes in measures for rows in sizes for data in self.copies
         )
 
     def to_json(self) -> Json:
@@ -136,4 +140,5 @@ def time_job(benchmark: Benchmark, contestant: str, net: Net) -> TimingJob:
         actions=net.outputs,
         act_rows=benchmark.act_rows,
         update_rows=benchmark.update_rows,
+        together=benchmark.together,
     )

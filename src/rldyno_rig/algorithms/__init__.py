@@ -9,7 +9,8 @@ from typing import Any, Iterator
 
 import numpy as np
 
-from rldyno_rig.algorithms.algorithm import Algorithm, Job, Registry
+from rldyno_rig.algorithms.algorithm import Algorithm, Job, Registry, many_of
+from rldyno_rig.backends.contract import Learner
 from rldyno_rig.spec import Spec
 from rldyno_rig.synthetic import Draw
 
@@ -46,6 +47,14 @@ def synthetic_batch(spec: Spec, rng: np.random.Generator, dtype: str, index_dtyp
     return LEARNERS[spec.algorithm].synthetic(Draw(spec, rng, dtype, index_dtype, rows))
 
 
+def stacked_batch(
+    spec: Spec, rng: np.random.Generator, dtype: str, index_dtype: str, rows: int, count: int
+) -> Any:
+    """So many synthetic batches as one, with an axis more in front: what `update_many` is given."""
+    batches = [synthetic_batch(spec, rng, dtype, index_dtype, rows) for _ in range(count)]
+    return spec.batch(*map(np.stack, zip(*batches)))
+
+
 def train(job: Job) -> int:
     """Run the loop of the job's algorithm until a budget is reached; the environment steps taken."""
     loop = LEARNERS[job.spec.algorithm].train
@@ -56,6 +65,12 @@ def train(job: Job) -> int:
 def update_rows(spec: Spec) -> int:
     """Rows of one update."""
     return LEARNERS[spec.algorithm].rows(spec.hyper)
+
+
+def updates_per_call(spec: Spec, learner: Learner) -> int:
+    """How many updates one call makes in training."""
+    count = LEARNERS[spec.algorithm].at_once(spec)
+    return 1 if many_of(learner, count) is None else count
 
 
 def _find() -> None:

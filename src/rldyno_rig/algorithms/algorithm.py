@@ -32,6 +32,11 @@ class Job(NamedTuple):
     index_dtype: np.dtype
 
 
+def many_of(learner: Learner, count: int) -> Optional[Callable[[Any, float], Any]]:
+    """The learner's `update_many`, where it has one and there are several updates to make at once."""
+    return getattr(learner, "update_many", None) if count > 1 else None
+
+
 class Variant(NamedTuple):
     """A form of the algorithm that is proven beside the plain one, so that every branch of a loss is."""
 
@@ -58,6 +63,8 @@ class Algorithm:
     """A batch of plausible numbers: for warming up, for proofs, and for timing updates alone."""
     rows: Callable[[Any], int]
     """Hyper-parameters → rows of one update."""
+    at_once: Callable[[Spec], int] = lambda spec: 1
+    """Updates whose batches the loop makes at once: what one call of `update_many` gets."""
     train: Optional[Callable[[Job], int]] = None
     """Runs until a budget is reached, returns the environment steps taken; None: no agent, only timed."""
     target_passes: Callable[[Any], int] = lambda hyper: 0

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Iterator, NamedTuple, Tuple
+from typing import NamedTuple
 
 import numpy as np
 
-from rldyno_rig.algorithms.algorithm import Algorithm, Job, Variant
+from rldyno_rig.algorithms.algorithm import Algorithm, Job, Variant, many_of
 from rldyno_rig.algorithms.loop import beat, finish
 from rldyno_rig.algorithms.rollout import PROOF, Collector, Rollout
 from rldyno_rig.clock import STORE, TRANSFER, UPDATE
 from rldyno_rig.hyper import ActorCritic
 from rldyno_rig.parts.advantage import normalise
 from rldyno_rig.parts.schedules import linear
-from rldyno_rig.spec import ACTOR_CRITIC, Head
+from rldyno_rig.spec import ACTOR_CRITIC, Head, Spec
 from rldyno_rig.synthetic import Draw
+
+AT_ONCE_BYTES = 1 << 20
+"""What fits a core's cache. Epochs of images are made one by one: all of a rollout's would take memory."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +58,9 @@ def synthetic(draw: Draw) -> PpoBatch:
 def train(job: Job) -> int:
     hyper: Ppo = job.spec.hyper
     recorder, mark = job.recorder, job.recorder.clock.mark
-    put, update = job.learner.put, job.learner.update
-    size = hyper.environments * hyper.rollout_steps
-    permutation = job.streams.sample.permutation
+    updates, together = hyper.epochs * hyper.minibatches, at_once(job.spec)
+    put, many = job.learner.put, many_of(job.learner, together)
+    update = many or job.learner.update
 
     collector = Collector(job)
     handle = None
@@ -65,28 +69,42 @@ def train(job: Job) -> int:
         rollout = collector.collect()
         if rollout is None:
             break
-        for _ in range(hyper.epochs):
-            for batch in minibatches(rollout, permutation(size), hyper):
-                mark(STORE)
+        for _ in range(0, updates, together):
+            stacked = minibatches(rollout, shuffled(job.streams.sample, hyper, together), hyper)
+            batches = [stacked] if many else list(zip(*stacked))
+            mark(STORE)
+            for batch in batches:
                 placed = put(*batch)
                 mark(TRANSFER)
                 handle = update(placed, lr)
                 now = mark(UPDATE)
-        recorder.updates += hyper.epochs * hyper.minibatches
+        recorder.updates += updates
         if now >= recorder.next_beat:
             beat(job, collector.step, handle)
     return finish(job, collector.step, collector.acts, handle)
 
 
-def minibatches(rollout: Rollout, order: np.ndarray, hyper: Ppo) -> Iterator[Tuple[np.ndarray, ...]]:
-    """The rollout in this order, cut into minibatches; advantages are normalised within each."""
-    rows = len(order) // hyper.minibatches
-    shuffled = PpoBatch(*(a.take(order, 0) for a in rollout))
+def at_once(spec: Spec) -> int:
+    """Minibatches that are made at once: those of all epochs where they are small, else those of one."""
+    hyper: Ppo = spec.hyper
+    pixels = math.prod(spec.network.observation_shape) * np.dtype(spec.network.observation_dtype).itemsize
+    epoch_bytes = hyper.environments * hyper.rollout_steps * (pixels + 5 * 4)
+    return hyper.minibatches * (hyper.epochs if hyper.epochs * epoch_bytes <= AT_ONCE_BYTES else 1)
+
+
+def shuffled(random: np.random.Generator, hyper: Ppo, count: int) -> np.ndarray:
+    """[count, rows]: so many minibatches of rows; each epoch has every row of a rollout once."""
+    size = hyper.environments * hyper.rollout_steps
+    orders = [random.permutation(size) for _ in range(count // hyper.minibatches)]
+    return np.concatenate(orders).reshape(count, -1)
+
+
+def minibatches(rollout: Rollout, order: np.ndarray, hyper: Ppo) -> PpoBatch:
+    """The rows of a rollout in this order, [count, rows, …]; advantages are normalised in each minibatch."""
+    stacked = PpoBatch(*(a.take(order, 0) for a in rollout))
     if hyper.normalise_advantage:
-        advantage = normalise(shuffled.advantage.reshape(hyper.minibatches, rows)).ravel()
-        shuffled = shuffled._replace(advantage=advantage)
-    for start in range(0, len(order), rows):
-        yield tuple(a[start : start + rows] for a in shuffled)
+        return stacked._replace(advantage=normalise(stacked.advantage))
+    return stacked
 
 
 ALGORITHM = Algorithm(
@@ -98,6 +116,7 @@ ALGORITHM = Algorithm(
     synthetic=synthetic,
     train=train,
     rows=lambda hyper: hyper.environments * hyper.rollout_steps // hyper.minibatches,
+    at_once=at_once,
     generic={
         "environments": 8,
         "rollout_steps": 128,

@@ -65,6 +65,17 @@ class Learner(Protocol):
         """A batch of host arrays → (loss, gradients, clipped gradients), and no step. For proofs."""
 
 
+class ManyLearner(Learner, Protocol):
+    """Optional, for learners that like longer calls. Those that do not gain from it have none."""
+
+    def update_many(self, batches: Any, lr: float) -> Any:
+        """`update` on batches[0], batches[1] … in this order → the handle of the last one. Must not block.
+
+        `batches` are placed like one batch, with an axis more in front: `put(*stacked)` returned them. Phase
+        `update`.
+        """
+
+
 class HostedLearner(Learner, Protocol):
     """Optional, on a GPU."""
 

@@ -35,6 +35,7 @@ from rldyno_rig.backends.jax_maths import (
     convolve_by_product,
     flat_choose,
     flat_descend,
+    flat_descend_many,
     flat_forward,
     flat_gradients,
     forward,
@@ -200,11 +201,20 @@ class JittedLearner(Learner):
             return jax.jit(bound, donate_argnums=donated, compiler_options=self._options())
 
         self._choose, self._descend = program(flat_choose), program(flat_descend, (0, 1, 2))
+        self._descend_many = program(flat_descend_many, (0, 1, 2))
         self._forward_flat, self._gradients_flat = program(flat_forward), program(flat_gradients)
         self._copy = jax.jit(jnp.copy)
 
     def put(self, *arrays: np.ndarray) -> Batch:
         return arrays
+
+    def update_many(self, batches: Batch, lr: float) -> Array:
+        steps = range(self.t + 1, self.t + 1 + len(batches[0]))
+        self.t = steps[-1]
+        scalars = np.array([step_scalars(self.spec, t, lr) for t in steps], self.model.dtype)
+        vectors = self.flat, self.m, self.v, self.target
+        self.flat, self.m, self.v, report = self._descend_many(*vectors, scalars, tuple(batches))
+        return report
 
     def _options(self) -> Dict[str, Any]:
         # The other schedule runs independent operations side by side, in a second thread: Rainbow takes 1.16

@@ -371,6 +371,20 @@ def flat_descend(
     return (*model.step(model, flat, m, v, clip(model, raw), scalars), reported)
 
 
+def flat_descend_many(
+    model: Model, flat: Array, m: Array, v: Array, target: Array, scalars: Array, batches: Batch
+) -> Tuple[Array, Array, Array, Array]:
+    """As many updates as `scalars` and `batches` have rows; the report of the last one."""
+
+    def descend(vectors: Any, given: Tuple[Array, Batch]) -> Tuple[Any, Array]:
+        flat, m, v = vectors
+        flat, m, v, reported = flat_descend(model, flat, m, v, target, *given)
+        return (flat, m, v), reported
+
+    vectors, reports = lax.scan(descend, (flat, m, v), (scalars, batches))
+    return (*vectors, reports[-1])
+
+
 def flat_forward(model: Model, flat: Array, obs: Array, noise: Optional[Array]) -> Weights:
     return forward(model, named(model, flat), prepare(model, obs, noise))
 

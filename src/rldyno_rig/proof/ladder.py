@@ -1,5 +1,5 @@
-"""Rungs: weights, forward, loss, gradients, clipped gradients, 1, 10 and 100 updates, target, actions,
-contract, laziness, loop.
+"""Rungs: weights, forward, loss, gradients, clipped gradients, 1, 10 and 100 updates, several updates in one
+call, target, actions, contract, laziness, loop.
 
 The gate is float64: any agreement worse than 1e-10 is a difference in the algorithm, not in rounding. Adam
 hides errors of scale in the weights, which is why loss and gradients have rungs of their own. Float32 shows
@@ -17,7 +17,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import numpy as np
 
 from rldyno_rig import synthetic
-from rldyno_rig.algorithms import ALGORITHMS, synthetic_batch
+from rldyno_rig.algorithms import ALGORITHMS, stacked_batch, synthetic_batch
+from rldyno_rig.algorithms.algorithm import many_of
 from rldyno_rig.backends.contract import Learner
 from rldyno_rig.proof import loop
 from rldyno_rig.proof.difference import Difference, between, farthest, worst
@@ -34,10 +35,21 @@ RUNGS = (
     *("weights", "forward", "loss", "gradients", "clipped gradients"),
     *("weights after 1", "optimiser after 1", "loss returned", "priorities", "target untouched"),
     *("weights after 10", "optimiser after 10", "weights after 100", "optimiser after 100"),
-    *("batches untouched", "target synced", "actions", "state reloaded", CONTRACT, STARTED, "loop"),
+    *(
+        "batches untouched",
+        "updates in one call",
+        "target synced",
+        "actions",
+        "state reloaded",
+        CONTRACT,
+        STARTED,
+        "loop",
+    ),
 )
 """In this order; some belong to one precision or to some algorithms only."""
 ACTING_ROWS = 16
+TOGETHER = 4
+"""Updates in one call."""
 
 Make = Callable[[Spec, Params, str], Learner]
 Arrays = Tuple[np.ndarray, ...]
@@ -70,6 +82,7 @@ class Climb:
         yield self.forward(acting)
         yield from self.gradients()
         yield from self.updates()
+        yield from self.many_updates()
         self.learner.sync_target()
         state = self.state()
         yield self.exact("target synced", worst(state["params"], state["target"]))
@@ -114,12 +127,8 @@ class Climb:
             limit = GATE[self.dtype] if self.dtype == "float64" or goal == 1 else None
             state, right_state = self.state(), reference.state()
             weights = worst(right_state["params"], state["params"])
-            moments = farthest(
-                worst(right_state["m"], state["m"], self.together),
-                worst(roots(right_state["v"]), roots(state["v"]), self.together),
-            )
             yield self.rung("weights after {}".format(goal), weights, limit)
-            yield self.rung("optimiser after {}".format(goal), moments, limit)
+            yield self.rung("optimiser after {}".format(goal), self.moments(right_state, state), limit)
             if goal == 1:
                 yield self.within("loss returned", between(right[0], read[0], name="loss"))
                 if right[1] is not None:
@@ -132,6 +141,39 @@ class Climb:
             for place, (copy, array) in enumerate(zip(copies, batch))
         ]
         yield self.exact("batches untouched", farthest(*changes))
+
+    def many_updates(self) -> Iterator[Rung]:
+        """`update_many`, where there is one, against single updates: the reference's and the learner's own.
+
+        Both begin with the learner's state, so that drift before it does not count.
+        """
+        update_many = many_of(self.learner, TOGETHER)
+        if update_many is None:
+            return
+        learner, lr, before = self.learner, self.spec.hyper.learning_rate, self.state()
+        stacked = stacked_batch(self.spec, self.rng, self.stored, self.index_dtype, self.rows, TOGETHER)
+        copies = [array.copy() for array in stacked]
+        read = learner.read(update_many(self.put(stacked), lr))
+        state = self.state()
+        untouched = [between(copy, array, name="the batches") for copy, array in zip(copies, stacked)]
+        differences = [worst(before["target"], state["target"]), *untouched]
+        others: Tuple[Any, ...] = (ReferenceLearner(self.spec, before["params"], "float64"), learner)
+        for other in others:
+            other.load(before)
+            for batch in map(self.spec.batch, *stacked):
+                given = doubles(batch) if other is not learner else self.put(batch)
+                right = other.read(other.update(given, lr))
+            expected = other.state()
+            differences += [
+                worst(expected["params"], state["params"]),
+                self.moments(expected, state),
+                between(expected["t"], state["t"], name="t"),
+                between(right[0], read[0], name="loss"),
+            ]
+            if right[1] is not None:
+                differences.append(between(right[1], read[1], name="priorities"))
+        self.promises.check_read(read, right[1] is not None)
+        yield self.within("updates in one call", farthest(*differences))
 
     def actions(self, acting: Arrays) -> Rung:
         """`act` against the reference with the learner's own weights now: same choices, same numbers."""
@@ -155,6 +197,12 @@ class Climb:
             "start the computation in update"
         )
         return self.rung(STARTED, Difference(share, words.format(share)), LIMIT)
+
+    def moments(self, expected: Any, got: Any) -> Difference:
+        return farthest(
+            worst(expected["m"], got["m"], self.together),
+            worst(roots(expected["v"]), roots(got["v"]), self.together),
+        )
 
     def put(self, arrays: Any) -> Any:
         placed = self.learner.put(*arrays)
