@@ -16,12 +16,15 @@ REFERENCE = ("reference", "proof", "algorithms", "spec.py", "layout.py", "synthe
 def hashes(backend_file: str) -> Dict[str, str]:
     """SHA-256 of the backend with what it imports beside it, of the reference, of the rig's shared code."""
     everything = [path for path in sources(HERE) if path.parent.name != "backends"]
-    reference = [path for name in REFERENCE for path in sources(HERE / name)]
     return {
         "backend_sha256": digest(backend_files(Path(backend_file))),
-        "reference_sha256": digest(reference),
+        "reference_sha256": reference_hash(),
         "rig_sha256": digest(everything),
     }
+
+
+def reference_hash() -> str:
+    return digest(path for name in REFERENCE for path in sources(HERE / name))
 
 
 def backend_files(path: Path) -> List[Path]:

@@ -19,11 +19,11 @@ from rldyno.proofs.display import ProofDisplay
 from rldyno.proofs.jobs import Part, log_path
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig import identity
-from rldyno_rig.proof.rung import Rung
+from whole_proofs import whole_proof, whole_rungs
 
 WANTED = [Subject.of("numpy:eager", algorithm, "mlp", "cpu") for algorithm in ("dqn", "ppo")]
-RUNG = {"rung": "loss", "dtype": "float64", "error": 1e-15, "tolerance": 1e-10, "passed": True}
-PROOF = {"algorithm": "dqn", "network": "mlp", "passed": True, "error": None, "rungs": [RUNG]}
+PROOF = whole_proof()
+LOSS = ("loss", "float64")
 
 
 @pytest.fixture
@@ -79,12 +79,14 @@ def test_a_process_that_proves_nothing_does_not_keep_others_from_it(
 
 
 def test_a_failed_proof_is_filed_and_says_where(interpreters: dict[str, Interpreter]) -> None:
-    rung = {"rung": "loss", "dtype": "float64", "error": 0.5, "tolerance": 1e-10, "passed": False}
-    dies_after(interpreters, [{**PROOF, "passed": False, "rungs": [rung]}])
+    rungs = [
+        rung | ({"error": 0.5} if (rung["rung"], rung["dtype"]) == LOSS else {}) for rung in PROOF["rungs"]
+    ]
+    dies_after(interpreters, [{**PROOF, "rungs": rungs}])
     lines: list[str] = []
     prove.prove(WANTED[:1], interpreters, lambda made: lines.append(made.sentence()))
     assert lines == [
-        "numpy:eager dqn mlp: NOT PROVEN, loss is off by 5.0e-01 in float64 (1 of 1 rungs failed)"
+        "numpy:eager dqn mlp: NOT PROVEN, loss is off by 5.0e-01 in float64 (1 of 76 rungs failed)"
     ]
     again: list[str] = []
     prove.prove(WANTED[:1], interpreters, lambda made: again.append(made.sentence()))
@@ -140,7 +142,7 @@ def test_a_misspelt_part_is_refused_with_a_suggestion(option: str, value: str, m
 def test_progress_counts_the_proofs_and_says_what_is_proven_now(
     interpreters: dict[str, Interpreter],
 ) -> None:
-    dies_after(interpreters, [PROOF, {**PROOF, "algorithm": "ppo"}])
+    dies_after(interpreters, [PROOF, whole_proof("ppo")])
     seen: list[prove.Progress] = []
     prove.prove(WANTED, interpreters, lambda _: None, on_progress=seen.append)
     assert {one.total for one in seen} == {2}
@@ -163,5 +165,5 @@ def test_a_certificate_of_a_shorter_ladder_is_out_of_date_and_says_why() -> None
     """Rungs are part of the reference: a certificate made without one of them has another hash."""
     assert "proof" in identity.REFERENCE
     now, before = Code("b", "with the rung", {}), Code("b", "without it", {})
-    validity = Certificate(WANTED[0], before, True, (Rung.from_json(RUNG),)).validity(now)
+    validity = Certificate(WANTED[0], before, whole_rungs()).validity(now)
     assert validity == ("stale", "the reference or the ladder changed after it was proven")

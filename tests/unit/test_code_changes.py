@@ -17,8 +17,8 @@ from rldyno.session import code_changes
 from rldyno.study.file import load_study
 from rldyno.study.plan import Plan, make_plan
 from rldyno.toolchains.resolve import Interpreter
-from rldyno_rig.proof.rung import Rung
 from rldyno_rig.schema import FACTS_FILE, OUTCOME_FILE, SCHEMA_VERSION, TRIAL_FILE
+from whole_proofs import whole_rungs
 
 STUDY = """
 contestants = ["numpy:eager", "torch:eager"]
@@ -69,8 +69,7 @@ def certify(results: ResultsDirectory, subject: Subject) -> None:
     certificate = Certificate(
         subject,
         Code.from_json(code_hashes(subject.framework)),
-        passed=True,
-        rungs=(Rung("loss", "float64", 0.0, 1e-10, True),),
+        rungs=whole_rungs(subject.algorithm),
     )
     results.certificates.mkdir(exist_ok=True)
     (results.certificates / f"{subject.framework}.json").write_text(json.dumps(certificate.to_json()))

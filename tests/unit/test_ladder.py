@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,13 @@ from rldyno_rig.algorithms.ppo import PpoBatch
 from rldyno_rig.backends import numpy_, numpy_maths
 from rldyno_rig.parts import advantage
 from rldyno_rig.proof import loop
-from rldyno_rig.proof.job import variants
-from rldyno_rig.proof.ladder import RUNGS, climb
+from rldyno_rig.proof.forms import variants
+from rldyno_rig.proof.ladder import climb
 from rldyno_rig.proof.rung import Rung
+from rldyno_rig.proof.standard import GATE, RUNGS, limits
 from rldyno_rig.reference.learner import choose
 from rldyno_rig.reference.network import forward
-from rldyno_rig.spec import Params, Spec
+from rldyno_rig.spec import STORED, Params, Spec
 
 
 def first_spec(algorithm: str, network: str = "mlp") -> Spec:
@@ -325,12 +327,19 @@ def test_updates_in_one_call_that_are_not_single_updates_are_caught(learner: typ
 
 
 @pytest.mark.slow
-def test_the_list_of_rungs_is_complete_and_in_order() -> None:
-    seen = [
-        list(rungs(first_spec(algorithm), Many, dtype))
-        for algorithm in ("dqn", "rainbow")
-        for dtype in ("float64", "float32")
-    ]
-    assert {name for names in seen for name in names} == set(RUNGS)
-    for names in seen:
-        assert names == [name for name in RUNGS if name in names]
+@pytest.mark.parametrize("precision", GATE)
+@pytest.mark.parametrize(("algorithm", "many"), [*product(LEARNERS, [False]), ("ppo", True)])
+def test_what_is_climbed_is_what_is_required(algorithm: str, many: bool, precision: str) -> None:
+    def make(spec: Spec, params: Params, dtype: str) -> numpy_.Learner:
+        return (Many if many else numpy_.Learner)(spec, params, STORED[dtype])
+
+    spec = first_spec(algorithm)
+    climbed = [(rung.name, rung.tolerance) for rung in climb(spec, make, precision, "int64", 32)]
+    assert climbed == list(limits(spec, precision, many).items())
+
+
+def test_every_rung_is_required_of_something() -> None:
+    specs = [spec for name in LEARNERS for _, spec in variants(name, "mlp")]
+    assert {name for spec in specs for precision in GATE for name in limits(spec, precision, True)} == set(
+        RUNGS
+    )

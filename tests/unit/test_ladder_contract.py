@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rldyno_rig.backends import numpy_
-from rldyno_rig.proof.job import variants
+from rldyno_rig.proof.forms import variants
 from rldyno_rig.proof.ladder import climb
 from rldyno_rig.proof.rung import STARTED, Rung
 from rldyno_rig.spec import Params, Spec

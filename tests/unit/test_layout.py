@@ -7,7 +7,7 @@ import pytest
 
 from rldyno_rig import layout
 from rldyno_rig.layout import Layout, Native
-from rldyno_rig.proof.job import variants
+from rldyno_rig.proof.forms import variants
 from rldyno_rig.spec import Network, draw_params
 
 NATIVES = [layout.canonical, layout.filters_first, layout.outputs_first, layout.channels_last]

@@ -79,7 +79,7 @@ def test_a_nan_is_a_failing_rung_that_survives_json(
     failing = [one for one in proof["rungs"] if not one["passed"]]
     assert {one["rung"].rpartition(": ")[2] for one in failing} == {rung}
     assert {one["error"] for one in failing} == {sys.float_info.max}
-    assert not any(Rung.from_json(one).holds for one in failing)
+    assert not any(Rung.from_json(one).passed for one in failing)
 
 
 @pytest.mark.parametrize("errors", [(math.nan, 1.0), (1.0, math.nan), (math.inf, math.nan)])

@@ -11,7 +11,7 @@ from rldyno_rig.algorithms import LEARNERS, synthetic_batch
 from rldyno_rig.algorithms.classifier import Classifier, ClassifierBatch
 from rldyno_rig.algorithms.dqn import Dqn, DqnBatch
 from rldyno_rig.algorithms.rainbow import Rainbow
-from rldyno_rig.proof.job import variants
+from rldyno_rig.proof.forms import variants
 from rldyno_rig.proof.ladder import perturbed
 from rldyno_rig.reference.learner import ReferenceLearner
 from rldyno_rig.reference.losses import log_softmax, loss_and_grads, project

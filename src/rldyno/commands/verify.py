@@ -51,16 +51,16 @@ def verify(
 
     from rldyno.machine.devices import check_device
     from rldyno.proofs.display import ProofDisplay
-    from rldyno.proofs.jobs import GPU_DTYPES, Part
+    from rldyno.proofs.jobs import Part
     from rldyno.proofs.prove import every_subject, prove, to_make
     from rldyno_rig.algorithms import LEARNERS
     from rldyno_rig.hyper import NETWORKS
-    from rldyno_rig.proof.ladder import RUNGS
+    from rldyno_rig.proof.standard import GATE, RUNGS
 
     check_device(device)
     algorithms = _among(algorithm, LEARNERS, "algorithm") or list(LEARNERS)
     networks = _among(network, NETWORKS, "network") or list(NETWORKS)
-    part = Part(tuple(_among(dtype, GPU_DTYPES, "dtype")), tuple(_among(rung, RUNGS, "rung")))
+    part = Part(tuple(_among(dtype, GATE, "dtype")), tuple(_among(rung, RUNGS, "rung")))
     console = Console(highlight=False, soft_wrap=True)
     names, interpreters = _chosen(contestants or [], device, toolchain or [], console)
     every = every_subject(names, device)
@@ -69,7 +69,7 @@ def verify(
     with ProofDisplay(console, len(to_make(wanted, interpreters, force)), part.whole) as display:
         proven = prove(wanted, interpreters, display.proven, force, part=part, on_progress=display.progress)
     (_rung_table if table or not part.whole else _summary_table)(proven, console)
-    failed = [certificate for certificate in proven if not certificate.proven]
+    failed = [one for one in proven if one.refuted or (part.whole and not one.proven)]
     for certificate in failed:
         console.print(certificate.sentence(), style="red", markup=False)
     if failed:
@@ -166,6 +166,6 @@ def _rung_table(certificates: list[Certificate], console: Console) -> None:
                 rung.name,
                 f"{rung.error:.1e}",
                 "–" if rung.tolerance is None else f"{rung.tolerance:.0e}",
-                "✓" if rung.holds else "✗",
+                "✓" if rung.passed else "✗",
             )
     console.print(shown)

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rldyno.errors import Problem
+from rldyno.proofs.judgement import incomplete, proves_many
 from rldyno.records.seal import read_record
 from rldyno.records.typed import typed
+from rldyno_rig import identity
 from rldyno_rig.contestant import Contestant
 from rldyno_rig.facts_file import WorkerFacts
-from rldyno_rig.proof.rung import Rung
+from rldyno_rig.proof.rung import MANY, Rung
 
 Json = dict[str, Any]
 
@@ -74,6 +77,8 @@ class Code:
     backend_sha256: str
     reference_sha256: str
     versions: Mapping[str, str]
+    many_updates: bool = False
+    """Several in one call."""
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> Code:
@@ -83,7 +88,8 @@ class Code:
 
     @staticmethod
     def of(facts: WorkerFacts) -> Code:
-        return Code(facts.backend_sha256, facts.reference_sha256, facts.versions)
+        many = facts.updates_per_call > 1
+        return Code(facts.backend_sha256, facts.reference_sha256, facts.versions, many)
 
     def difference(self, other: Code) -> str | None:
         """What `other` has that this code has not, in words; None where both are the same."""
@@ -100,11 +106,14 @@ class Code:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The proof that a contestant computes what the reference computes, for one algorithm and network."""
+    """The proof that a contestant computes what the reference computes, for one algorithm and network.
+
+    It is judged from its rungs alone: all that we require, with our limits, and errors within them. The
+    `passed` of a file is for readers.
+    """
 
     subject: Subject
     code: Code
-    passed: bool
     rungs: tuple[Rung, ...]
     error: str | None = None
     """Why the proof broke off: neither proven nor refuted."""
@@ -120,12 +129,23 @@ class Certificate:
 
     @property
     def proven(self) -> bool:
-        """Marked as passed, and each rung says the same."""
-        return self.passed and not self.error and bool(self.rungs) and not self.broken
+        return not (self.refuted or self.incomplete)
 
     @property
-    def broken(self) -> list[Rung]:
-        return [rung for rung in self.rungs if not rung.holds]
+    def refuted(self) -> bool:
+        """What was tried failed, be it a whole proof or a part of one."""
+        return bool(self.error or self.broken)
+
+    @cached_property
+    def broken(self) -> tuple[Rung, ...]:
+        """Those whose error is not within their limit."""
+        return tuple(rung for rung in self.rungs if not rung.passed)
+
+    @cached_property
+    def incomplete(self) -> str | None:
+        """What makes it less than a whole proof, as we require it."""
+        subject = self.subject
+        return incomplete(subject.algorithm, subject.network, subject.device, self.rungs, self.without_limit)
 
     def worst(self, dtype: str) -> float | None:
         """Largest error of the rungs that have a limit."""
@@ -139,13 +159,19 @@ class Certificate:
         changed = self.code.difference(ran)
         if changed is not None:
             return Validity(STALE, changed)
-        return Validity(VALID, None) if self.proven else Validity(FAILED, self._failure())
+        if self.proven and ran.many_updates and not proves_many(self.rungs):
+            return Validity(FAILED, f"it lacks the rung `{MANY}`, and the trial made several in one call")
+        if self.proven:
+            return Validity(VALID, None)
+        if not self.refuted and self.code.reference_sha256 != reference_hash():
+            return Validity(STALE, f"it was made by another version of the proofs: {self.incomplete}")
+        return Validity(FAILED, self._failure())
 
-    def _failure(self) -> str:
+    def _failure(self) -> str | None:
         if self.error:
             return self.error
         names = ", ".join(rung.name for rung in self.broken)
-        return f"disagrees with the reference at {names}" if names else "it holds no passed rungs"
+        return f"disagrees with the reference at {names}" if names else self.incomplete
 
     def sentence(self) -> str:
         """One line: what was proven, and how closely."""
@@ -160,7 +186,7 @@ class Certificate:
 
     def part_sentence(self) -> str:
         """The same where only some rungs or precisions were tried."""
-        if self.error or self.broken:
+        if self.refuted:
             return self.sentence()
         if not self.rungs:
             return f"{self.subject}: it has no such rung in this precision"
@@ -185,7 +211,7 @@ class Certificate:
     def to_json(self) -> Json:
         return {
             **self.subject.to_json(),
-            "passed": self.passed,
+            "passed": self.proven,
             "error": self.error,
             "not_judged": dict(self.without_limit),
             "rungs": [rung.to_json() for rung in self.rungs],
@@ -201,7 +227,6 @@ class Certificate:
         return Certificate(
             subject=Subject.from_json(raw),
             code=Code.from_json(raw),
-            passed=bool(raw.get("passed")),
             rungs=tuple(Rung.from_json(rung) for rung in raw.get("rungs") or ()),
             error=raw.get("error"),
             without_limit=raw.get("not_judged") or {},
@@ -210,7 +235,13 @@ class Certificate:
         )
 
 
-_OWN_KEYS = frozenset(Certificate(Subject.of("", "", "", ""), Code("", "", {}), False, ()).to_json())
+_OWN_KEYS = frozenset(Certificate(Subject.of("", "", "", ""), Code("", "", {}), ()).to_json())
+
+
+@cache
+def reference_hash() -> str:
+    """Of the reference and the ladder of this version."""
+    return identity.reference_hash()
 
 
 def best_validity(certificates: Iterable[Certificate], ran: Code | None) -> Validity:

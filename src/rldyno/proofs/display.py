@@ -52,7 +52,7 @@ class ProofDisplay:
         spent = time.monotonic() - self._began
         sentence = certificate.sentence() if self._whole else certificate.part_sentence()
         self._print(f"[{self._made}/{self._total}, {spent:.0f} s] {sentence}")
-        if not certificate.proven:
+        if certificate.refuted or (self._whole and not certificate.proven):
             self._failed.append(certificate.subject)
 
     def progress(self, progress: Progress) -> None:

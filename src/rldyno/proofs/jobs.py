@@ -22,10 +22,8 @@ from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig.job_files import PROOF_FILE, ProofJob
 from rldyno_rig.proof.job import PROOFS_FILE
+from rldyno_rig.proof.standard import precisions
 
-DTYPES = ("float64", "float32")
-GPU_DTYPES = (*DTYPES, "tf32")
-"""On a GPU the error of TensorFloat-32 is reported too; it has no limit."""
 # A cold compiler may take minutes for one network, and one job proves up to eight of them.
 TIME_LIMIT_S = 3600.0
 _TICK_S = 0.05
@@ -90,7 +88,7 @@ class ClimbingProcess:
             backend=toolchain(first.framework).backend,
             mode=first.contestant.mode,
             device=first.device,
-            dtypes=part.dtypes or (DTYPES if first.device == "cpu" else GPU_DTYPES),
+            dtypes=part.dtypes or precisions(first.device),
             subjects=tuple((subject.algorithm, subject.network) for subject in wanted),
             rungs=part.rungs,
         )

@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 
 from rldyno.config import cache_dir
+from rldyno.errors import Problem
 from rldyno.processes.rig import RIG
 from rldyno.proofs.certificate import ABSENT, FAILED, VALID, Certificate, Subject, read_certificate
 from rldyno.records.seal import write_record
@@ -20,10 +21,12 @@ from rldyno_rig import identity
 
 
 def find(subject: Subject, interpreter: Interpreter) -> Certificate | None:
-    """The certificate that holds for this subject now. A proof that broke off is none."""
-    path = path_of(subject, interpreter)
-    found = read_certificate(path) if path.exists() else None
-    return None if found is None or found.error else found
+    """The certificate that holds for this subject now. A proof that broke off or lacks rungs is none."""
+    try:
+        found = read_certificate(path_of(subject, interpreter))
+    except Problem:  # none, or a damaged one: it is made anew
+        return None
+    return None if found.error or found.incomplete else found
 
 
 def state(subject: Subject, interpreter: Interpreter) -> str:

@@ -5,34 +5,25 @@ from __future__ import annotations
 import dataclasses
 import math
 import platform
-import sys
 import traceback
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 
 from rldyno_rig import identity
-from rldyno_rig.algorithms import LEARNERS
 from rldyno_rig.backends import contract
 from rldyno_rig.backends.contract import Backend
-from rldyno_rig.hyper import CNN
 from rldyno_rig.job_files import PROOF_FILE, ProofJob, read_json
 from rldyno_rig.loading import load_backend
-from rldyno_rig.proof.ladder import GATE, Climb, summary
+from rldyno_rig.proof.forms import ROWS, variants
+from rldyno_rig.proof.ladder import Climb, summary
+from rldyno_rig.proof.rung import WORST
+from rldyno_rig.proof.standard import GATE
 from rldyno_rig.spec import Params, Spec
 from rldyno_rig.training import write_json
 
 PROOFS_FILE = "proofs.json"
-# Small enough to prove in seconds, and no two axes of the same length, so that a swapped one shows.
-MLP_OBSERVATION: Tuple[int, ...] = (5,)
-CNN_OBSERVATION: Tuple[int, ...] = (3, 20, 18)
-MLP_HIDDEN, CNN_HIDDEN, CNN_CONVOLUTIONS = (24, 16), (16,), ((6, 4, 2), (8, 3, 1))
-# Adam's first step is lr · sign(g) for all but the tiniest gradients, so where rounding decides the sign the
-# weights differ by as much as the learning rate: take the one that convolutional agents are trained with.
-CNN_LEARNING_RATE = 2.5e-4
-ACTIONS = 3
-ROWS = 32
 BACKENDS = Path(contract.__file__).parent
 
 
@@ -86,8 +77,7 @@ def _climb(backend: Backend, job: ProofJob, specs: List[Any], dtype: str, rungs:
                 last = variant + rung.name
                 if job.rungs and rung.name not in job.rungs:
                     continue
-                # Neither infinity nor NaN is JSON; the largest double is as wrong.
-                error = rung.error if math.isfinite(rung.error) else sys.float_info.max
+                error = rung.error if math.isfinite(rung.error) else WORST
                 rungs.append(dataclasses.replace(rung, name=last, error=error))
     except Exception as problem:
         traceback.print_exc()
@@ -105,21 +95,3 @@ def _own_frame(problem: Exception) -> str:
     return (
         ", {} line {} in {}".format(Path(own[-1].filename).name, own[-1].lineno, own[-1].name) if own else ""
     )
-
-
-def variants(name: str, network: str) -> List[Tuple[str, Spec]]:
-    """(label, spec) of each form of the algorithm that a study may use, with clipping that changes something.
-
-    Forms other than the plain one are proven too, so that every branch of a backend's loss is.
-    """
-    algorithm = LEARNERS[name]
-    sizes: Dict[str, Any] = {"hidden": MLP_HIDDEN}
-    observation, dtype = MLP_OBSERVATION, "float32"
-    if network == CNN:
-        sizes = {"hidden": CNN_HIDDEN, "convolutions": CNN_CONVOLUTIONS, "learning_rate": CNN_LEARNING_RATE}
-        observation, dtype = CNN_OBSERVATION, algorithm.image_dtype
-    plain = algorithm.hyper(**{"max_grad_norm": 0.1, **sizes, **algorithm.proof})
-    others = [variant for variant in algorithm.variants if network in variant.networks]
-    forms = [("", plain)]
-    forms += [(other.label + ": ", dataclasses.replace(plain, **other.changes)) for other in others]
-    return [(label, algorithm.spec(values, observation, dtype, ACTIONS)) for label, values in forms]

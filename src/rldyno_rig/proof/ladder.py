@@ -11,42 +11,24 @@ all arrays together, because a small gradient that is a difference of large sums
 
 from __future__ import annotations
 
-import math
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from dataclasses import replace
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy as np
 
 from rldyno_rig import synthetic
-from rldyno_rig.algorithms import ALGORITHMS, stacked_batch, synthetic_batch
+from rldyno_rig.algorithms import stacked_batch, synthetic_batch
 from rldyno_rig.algorithms.algorithm import many_of
 from rldyno_rig.backends.contract import Learner
 from rldyno_rig.proof import loop
 from rldyno_rig.proof.difference import Difference, between, farthest, worst
-from rldyno_rig.proof.laziness import LIMIT, deferred_share
+from rldyno_rig.proof.laziness import deferred_share
 from rldyno_rig.proof.promises import ACTED, Promises
-from rldyno_rig.proof.rung import CONTRACT, STARTED, Rung
+from rldyno_rig.proof.rung import CONTRACT, MANY, STARTED, Rung
+from rldyno_rig.proof.standard import UPDATES, limits
 from rldyno_rig.reference.learner import ReferenceLearner
 from rldyno_rig.spec import STORED, Params, Spec, draw_params
 
-GATE = {"float64": 1e-10, "float32": 1e-5, "tf32": None}
-"""TensorFloat-32 is chosen although it rounds: its error is reported and has no limit."""
-UPDATES = (1, 10, 100)
-RUNGS = (
-    *("weights", "forward", "loss", "gradients", "clipped gradients"),
-    *("weights after 1", "optimiser after 1", "loss returned", "priorities", "target untouched"),
-    *("weights after 10", "optimiser after 10", "weights after 100", "optimiser after 100"),
-    *(
-        "batches untouched",
-        "updates in one call",
-        "target synced",
-        "actions",
-        "state reloaded",
-        CONTRACT,
-        STARTED,
-        "loop",
-    ),
-)
-"""In this order; some belong to one precision or to some algorithms only."""
 ACTING_ROWS = 16
 TOGETHER = 4
 """Updates in one call."""
@@ -69,6 +51,7 @@ class Climb:
         self.spec, self.dtype, self.rng = spec, dtype, rng
         self.stored, self.index_dtype, self.rows = STORED[dtype], index_dtype, rows
         self.together = self.stored == "float32"
+        self.limits = limits(spec, dtype, many=True)
         self.promises = Promises(spec, self.stored, rows)
         params = perturbed(draw_params(spec, rng), rng)
         self.learner = make(spec, params, dtype)
@@ -77,7 +60,7 @@ class Climb:
         self.reference = ReferenceLearner(spec, self.given, "float64")
 
     def rungs(self) -> Iterator[Rung]:
-        yield self.exact("weights", worst(self.given, self.state()["params"]))
+        yield self.rung("weights", worst(self.given, self.state()["params"]))
         acting = synthetic.acting(self.spec, self.rng, self.stored, ACTING_ROWS)
         yield self.forward(acting)
         yield from self.gradients()
@@ -85,14 +68,14 @@ class Climb:
         yield from self.many_updates()
         self.learner.sync_target()
         state = self.state()
-        yield self.exact("target synced", worst(state["params"], state["target"]))
+        yield self.rung("target synced", worst(state["params"], state["target"]))
         yield self.actions(acting)
-        yield self.exact("state reloaded", _reload(self.learner))
+        yield self.rung("state reloaded", _reload(self.learner))
         yield self.contract()
-        if self.dtype == "float32":
+        if STARTED in self.limits:
             yield self.started(acting)
-        if self.dtype == "float64" and self.spec.algorithm in ALGORITHMS:
-            yield self.within("loop", Difference(loop.error(self.spec)))
+        if "loop" in self.limits:
+            yield self.rung("loop", Difference(loop.error(self.spec)))
 
     def forward(self, acting: Arrays) -> Rung:
         obs, *noise = acting
@@ -100,7 +83,7 @@ class Climb:
         expected = self.reference.forward(obs, None if network_noise is None else double(network_noise))
         got = self.learner.forward(obs, network_noise)
         self.promises.check_forward(expected, got)
-        return self.within("forward", worst(expected, got))
+        return self.rung("forward", worst(expected, got))
 
     def gradients(self) -> Iterator[Rung]:
         batch = self.batch()
@@ -108,9 +91,9 @@ class Climb:
         self.promises.check_grads(got)
         loss, raw, clipped = got
         right_loss, right_raw, right_clipped = self.reference.grads(doubles(batch))
-        yield self.within("loss", between(right_loss, loss, name="loss"))
-        yield self.within("gradients", worst(right_raw, raw, self.together))
-        yield self.within("clipped gradients", worst(right_clipped, clipped, self.together))
+        yield self.rung("loss", between(right_loss, loss, name="loss"))
+        yield self.rung("gradients", worst(right_raw, raw, self.together))
+        yield self.rung("clipped gradients", worst(right_clipped, clipped, self.together))
 
     def updates(self) -> Iterator[Rung]:
         """After 1, 10 and 100 updates; in float32 only the first one has a limit."""
@@ -124,23 +107,22 @@ class Climb:
                 right = reference.update(doubles(batch), lr)
                 read = learner.read(handle)
                 self.promises.check_read(read, right[1] is not None)
-            limit = GATE[self.dtype] if self.dtype == "float64" or goal == 1 else None
             state, right_state = self.state(), reference.state()
             weights = worst(right_state["params"], state["params"])
-            yield self.rung("weights after {}".format(goal), weights, limit)
-            yield self.rung("optimiser after {}".format(goal), self.moments(right_state, state), limit)
+            yield self.rung("weights after {}".format(goal), weights)
+            yield self.rung("optimiser after {}".format(goal), self.moments(right_state, state))
             if goal == 1:
-                yield self.within("loss returned", between(right[0], read[0], name="loss"))
-                if right[1] is not None:
-                    yield self.within("priorities", between(right[1], read[1], name="priorities"))
-                yield self.exact("target untouched", worst(right_state["target"], state["target"]))
+                yield self.rung("loss returned", between(right[0], read[0], name="loss"))
+                if "priorities" in self.limits:
+                    yield self.rung("priorities", between(right[1], read[1], name="priorities"))
+                yield self.rung("target untouched", worst(right_state["target"], state["target"]))
         # Earlier batches too: a recorded graph may write the next batch into the memory of the last one.
         changes = [
             between(copy, array, name="array {} of the batch".format(place))
             for batch, copies in seen
             for place, (copy, array) in enumerate(zip(copies, batch))
         ]
-        yield self.exact("batches untouched", farthest(*changes))
+        yield self.rung("batches untouched", farthest(*changes))
 
     def many_updates(self) -> Iterator[Rung]:
         """`update_many`, where there is one, against single updates: the reference's and the learner's own.
@@ -173,7 +155,7 @@ class Climb:
             if right[1] is not None:
                 differences.append(between(right[1], read[1], name="priorities"))
         self.promises.check_read(read, right[1] is not None)
-        yield self.within("updates in one call", farthest(*differences))
+        yield self.rung(MANY, farthest(*differences))
 
     def actions(self, acting: Arrays) -> Rung:
         """`act` against the reference with the learner's own weights now: same choices, same numbers."""
@@ -184,11 +166,11 @@ class Climb:
         difference = farthest(*(between(e, g, name=name) for name, e, g in zip(ACTED, expected, got)))
         if len(got) != len(expected) or not np.array_equal(expected[0], got[0]):
             difference = difference._replace(error=float("inf"))
-        return self.within("actions", difference)
+        return self.rung("actions", difference)
 
     def contract(self) -> Rung:
         broken = self.promises.broken
-        return self.exact(CONTRACT, Difference(float(len(broken)), "; ".join(broken)))
+        return self.rung(CONTRACT, Difference(float(len(broken)), "; ".join(broken)))
 
     def started(self, acting: Arrays) -> Rung:
         share = deferred_share(self.learner, self.batch(), acting, self.spec.hyper.learning_rate)
@@ -196,7 +178,7 @@ class Climb:
             "{:.0%} of the work of update is done by the calls after it, which are charged for it: "
             "start the computation in update"
         )
-        return self.rung(STARTED, Difference(share, words.format(share)), LIMIT)
+        return self.rung(STARTED, Difference(share, words.format(share)))
 
     def moments(self, expected: Any, got: Any) -> Difference:
         return farthest(
@@ -217,17 +199,9 @@ class Climb:
     def batch(self) -> Any:
         return synthetic_batch(self.spec, self.rng, self.stored, self.index_dtype, self.rows)
 
-    def within(self, name: str, difference: Difference) -> Rung:
-        return self.rung(name, difference, GATE[self.dtype])
-
-    def exact(self, name: str, difference: Difference) -> Rung:
-        return self.rung(name, difference, 0.0)
-
-    def rung(self, name: str, difference: Difference, tolerance: Optional[float]) -> Rung:
-        """NaN is no rounding: it fails even where an error has no limit."""
-        error = difference.error
-        passed = bool(error <= tolerance if tolerance is not None else not math.isnan(error))
-        return Rung(name, self.dtype, error, tolerance, passed, "" if passed else difference.detail)
+    def rung(self, name: str, difference: Difference) -> Rung:
+        found = Rung(name, self.dtype, difference.error, self.limits[name])
+        return found if found.passed else replace(found, detail=difference.detail)
 
 
 def _reload(learner: Learner) -> Difference:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Optional
 
 CONTRACT, STARTED = "contract", "update starts its work"
+MANY = "updates in one call"
 OTHER_NUMBERS = (CONTRACT, STARTED)
 """Rungs whose number is not a relative error: broken promises, and the share of late work."""
 FLOAT32_ERRORS = (1e-9, 1e-5)
 """In float64: far above its rounding, and what float32 leaves after a few operations (its ε is 1.2e-7)."""
 
 
-HUGE = 1e300
-"""What JSON holds for infinity and NaN is larger."""
+HUGE, WORST = 1e300, sys.float_info.max
+"""Neither infinity nor NaN is JSON: the largest double stands for them. No real error is huge."""
 
 
 def largest(*errors: float) -> float:
@@ -30,7 +32,6 @@ class Rung:
     """Largest relative difference from the reference."""
     tolerance: Optional[float]
     """None: the error is reported, and has no limit."""
-    passed: bool
     detail: str = ""
     """Of a rung that failed: which array differs most and where, or what the contract promises otherwise."""
 
@@ -47,9 +48,9 @@ class Rung:
         return ""
 
     @property
-    def holds(self) -> bool:
-        """It is marked as passed, and its numbers agree with the mark."""
-        return self.passed and (self.tolerance is None or self.error <= self.tolerance)
+    def passed(self) -> bool:
+        """By its numbers alone. NaN is no rounding: it fails even where an error has no limit."""
+        return 0 <= self.error <= (HUGE if self.tolerance is None else self.tolerance)
 
     def failure(self) -> str:
         """What is wrong, and where."""
@@ -72,13 +73,12 @@ class Rung:
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> Rung:
-        """A rung without an error has not passed."""
+        """A rung whose error is no number has not passed. Its own `passed`, for readers, is not read."""
         error = raw.get("error")
         return Rung(
             name=raw.get("rung") or "?",
             dtype=raw.get("dtype") or "",
-            error=float("inf") if error is None else float(error),
+            error=error if isinstance(error, (int, float)) and not isinstance(error, bool) else WORST,
             tolerance=raw.get("tolerance"),
-            passed=bool(raw.get("passed")),
             detail=raw.get("detail") or "",
         )
