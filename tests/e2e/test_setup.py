@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -187,6 +188,20 @@ def test_packages_of_the_user_are_remembered_and_survive_new_pins(machine: Machi
 
     assert machine.run("setup", "tiny", "--without", "my-grid").returncode == 0
     assert "my-grid" not in versions()
+
+
+@pytest.mark.parametrize("lost", ["rldyno_tiny.py", "rldyno_tiny-1.0.dist-info"])
+def test_a_toolchain_that_lost_a_package_is_built_again(machine: Machine, lost: str) -> None:
+    assert machine.run("setup", "tiny").returncode == 0
+    (place,) = machine.only_directory().glob(f"lib/python*/site-packages/{lost}")
+    shutil.rmtree(place) if place.is_dir() else place.unlink()
+    listed = machine.run("setup", "--list")
+    assert any(line.split()[:2] == ["tiny", "damaged"] for line in listed.stdout.splitlines())
+    again = machine.run("setup", "tiny")
+    assert again.stdout.count(f"the tiny toolchain has lost {lost}: building it again") == 1
+    assert "tiny (cpu): built" in again.stdout
+    assert place.exists()
+    assert "tiny (cpu): ready" in machine.run("setup", "tiny").stdout
 
 
 def test_a_killed_build_is_redone(machine: Machine) -> None:

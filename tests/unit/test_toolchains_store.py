@@ -4,20 +4,25 @@ import dataclasses
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from rldyno.errors import Problem
 from rldyno.toolchains import build as building
-from rldyno.toolchains.catalogue import toolchain
+from rldyno.toolchains import resolve
+from rldyno.toolchains.catalogue import Toolchain, toolchain
+from rldyno.toolchains.contents import contents
 from rldyno.toolchains.store import (
     READY_FILE,
+    Built,
     Recipe,
     find_built,
     make_recipe,
     pinned_versions,
     python_in,
+    read_finished,
     read_ready,
     remove,
     size_of,
@@ -33,20 +38,31 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "toolchains"
 
 
-def pretend_built(recipe: Recipe, built_at: float = 1.0) -> Path:
-    """A finished build of this recipe, without its packages."""
+VERSIONS = {"numpy": "1.0", "six": "1.16"}
+
+
+def pretend_built(recipe: Recipe, built_at: float = 1.0, recorded: bool = True) -> Path:
+    """A finished build of this recipe with empty packages. `recorded`: earlier versions kept no contents."""
     python = python_in(recipe.directory)
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
+    for name, version in VERSIONS.items():
+        for folder in (name, f"{name}-{version}.dist-info"):
+            (site_packages(recipe.directory) / folder).mkdir(parents=True)
     ready = {
+        **({"contents": contents(recipe.directory)} if recorded else {}),
         "recipe": dataclasses.asdict(recipe),
-        "versions": {"numpy": "1.0", "six": "1.16"},
+        "versions": VERSIONS,
         "size_bytes": 10,
         "install_s": 2.5,
         "built_at": built_at,
     }
     (recipe.directory / READY_FILE).write_text(json.dumps(ready))
     return recipe.directory
+
+
+def site_packages(directory: Path) -> Path:
+    return directory / "lib" / "python3.11" / "site-packages"
 
 
 @pytest.mark.parametrize(
@@ -86,6 +102,65 @@ def test_a_build_whose_interpreter_vanished_does_not_count() -> None:
     python_in(directory).unlink()
     python_in(directory).symlink_to("/nowhere/python")
     assert read_ready(directory) is None
+
+
+@pytest.mark.parametrize("name", ["numpy", "numpy-1.0.dist-info", "six-1.16.dist-info"])
+def test_a_build_that_lost_a_package_does_not_count(name: str) -> None:
+    directory = pretend_built(RECIPE)
+    (site_packages(directory) / "__pycache__").mkdir()
+    assert read_ready(directory) is not None
+    (site_packages(directory) / name).rmdir()
+    assert read_ready(directory) is None
+    damaged = read_finished(directory)
+    assert damaged is not None
+    assert damaged.lost == (name,)
+    assert damaged.lost_words == f"the numpy toolchain has lost {name}"
+
+
+def test_of_an_earlier_versions_build_the_metadata_of_its_packages_must_be_there() -> None:
+    directory = pretend_built(RECIPE, recorded=False)
+    assert read_ready(directory) is not None
+    (site_packages(directory) / "six-1.16.dist-info").rmdir()
+    damaged = read_finished(directory)
+    assert damaged is not None
+    assert damaged.lost == ("six",)
+
+
+def test_what_is_damaged_is_said_and_rebuilt_from_where_its_packages_came_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chain = toolchain("numpy")
+    recipe, _ = make_recipe(chain, "cpu", ["--no-index"])
+    directory = pretend_built(recipe)
+    (site_packages(directory) / "numpy").rmdir()
+    assert resolve.state(chain).status == "damaged"
+    with pytest.raises(Problem, match="is damaged: it has lost a package"):
+        resolve.resolve("numpy")
+    asked = []
+
+    def build(chain: Toolchain, variant: str, pip_args: Sequence[str], *_: object) -> Built:
+        asked.append(tuple(pip_args))
+        raise Problem("stop here")
+
+    monkeypatch.setattr(resolve, "build", build)
+    with pytest.raises(Problem, match="stop here"):
+        resolve.ensure(["numpy"])
+    assert asked == [("--no-index",)]
+
+
+def test_a_damaged_toolchain_that_is_in_use_is_not_rebuilt() -> None:
+    chain = toolchain("numpy")
+    directory = pretend_built(make_recipe(chain, "cpu")[0])
+    (site_packages(directory) / "numpy").rmdir()
+    command = [str(python_in(directory)), "-c", "input()"]
+    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    try:
+        with pytest.raises(Problem, match=r"has lost numpy, and something still runs in it"):
+            building.build(chain, "cpu")
+        assert worker.poll() is None
+    finally:
+        worker.kill()
+        worker.communicate()
 
 
 def test_a_build_made_with_other_pip_arguments_serves() -> None:

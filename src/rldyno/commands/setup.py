@@ -191,11 +191,13 @@ def _added_line(built: Built) -> str:
 
 
 def _describe(directory: Path) -> str:
-    from rldyno.toolchains.store import pinned_versions, read_ready
+    from rldyno.toolchains.store import pinned_versions, read_finished
 
-    built = read_ready(directory)
+    built = read_finished(directory)
     if built is None:
         return f"{directory.name}: unfinished"
+    if built.lost:
+        return f"{directory.name}: {built.lost_words}"
     versions = ", ".join(f"{name} {version}" for name, version in pinned_versions(built).items())
     return f"{directory.name}: {versions}, Python {built.recipe.python}"
 

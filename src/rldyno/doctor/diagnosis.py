@@ -38,7 +38,7 @@ class ToolchainReport:
     name: str
     kind: str
     status: str
-    """ready, missing, outdated or given; broken for a given interpreter that does not work."""
+    """ready, missing, outdated, damaged or given; broken for a given interpreter that does not work."""
     variant: str
     path: str | None
     python: str | None
@@ -170,7 +170,7 @@ def _spread_findings(spread: Spread | None) -> Iterator[Finding]:
 
 def _unbuilt(reports: Sequence[ToolchainReport]) -> Iterator[Finding]:
     """One command builds all that can be built."""
-    for status in ("missing", "outdated"):
+    for status in ("missing", "outdated", "damaged"):
         names = [
             report.name
             for report in reports

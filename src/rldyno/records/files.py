@@ -59,6 +59,24 @@ def is_temporary(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(_TEMPORARY)
 
 
+def remove_abandoned(folder: Path) -> None:
+    """Files of `write_atomically` in the folder whose process was killed. Other processes may work there."""
+    for path in folder.glob(f".*{_TEMPORARY}"):
+        pid = path.name.removesuffix(_TEMPORARY).rpartition(".")[2]
+        if pid.isdigit() and not is_alive(int(pid)):
+            path.unlink(missing_ok=True)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 def _sync_directory(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -19,6 +19,7 @@ from pathlib import Path
 from rldyno.errors import Problem
 from rldyno.records.locks import LockedError, locked
 from rldyno.toolchains.catalogue import Toolchain
+from rldyno.toolchains.contents import contents
 from rldyno.toolchains.interpreters import Python, inspect
 from rldyno.toolchains.packages import Package, packages_of
 from rldyno.toolchains.store import (
@@ -29,7 +30,9 @@ from rldyno.toolchains.store import (
     lock_file,
     make_recipe,
     pins,
+    processes_in,
     python_in,
+    read_finished,
     read_ready,
     size_of,
     stop,
@@ -52,6 +55,8 @@ class Progress:
     """The last line pip wrote."""
     seconds: float
     size_bytes: int
+    note: str = ""
+    """What the user should still see when the build has ended."""
 
 
 OnProgress = Callable[[Progress], None]
@@ -88,6 +93,10 @@ def _build_locked(
     on_progress: OnProgress,
 ) -> Built:
     directory = recipe.directory
+    damaged = read_finished(directory)
+    if damaged:
+        _check_unused(damaged)
+        on_progress(Progress(recipe.name, "", "", 0.0, 0, note=f"{damaged.lost_words}: building it again"))
     stop_leftovers(directory)
     discard(directory)
     recipe.log.unlink(missing_ok=True)
@@ -109,6 +118,16 @@ def _build_locked(
         raise
 
 
+def _check_unused(damaged: Built) -> None:
+    """What runs in a toolchain that was finished are trials of somebody else, not leftovers of a build."""
+    if any(processes_in(damaged.directory)):
+        raise Problem(
+            f"{damaged.lost_words}, and something still runs in it",
+            fix="wait for the run to end, then run the same command again: it builds the toolchain again",
+            code=1,
+        )
+
+
 def _package_steps(recipe: Recipe, packages: Sequence[Package]) -> list[tuple[str, ...]]:
     """The user's packages, together with the pins: pip refuses a package that would change one."""
     if not packages:
@@ -119,7 +138,14 @@ def _package_steps(recipe: Recipe, packages: Sequence[Package]) -> list[tuple[st
 def _finish(recipe: Recipe, versions: dict[str, str], install_s: float) -> Built:
     directory = recipe.directory
     built = Built(
-        directory, recipe, versions, size_of(directory), round(install_s, 3), time.time(), reused=False
+        directory,
+        recipe,
+        versions,
+        size_of(directory),
+        round(install_s, 3),
+        time.time(),
+        reused=False,
+        contents=contents(directory),
     )
     ready = {
         "fingerprint": recipe.fingerprint,
@@ -129,6 +155,7 @@ def _finish(recipe: Recipe, versions: dict[str, str], install_s: float) -> Built
         "size_bytes": built.size_bytes,
         "install_s": built.install_s,
         "built_at": built.built_at,
+        "contents": built.contents,
     }
     partial = directory / (READY_FILE + ".partial")
     with partial.open("w", encoding="utf-8") as file:

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
-from rldyno.records.files import write_json
+from rldyno.records.files import remove_abandoned, write_json
 from rldyno.records.locks import locked
 
 _LEFT_BY_TOOLS = re.compile(r"__pycache__|\.git|\.venv|build|dist|\..*_cache|.*\.egg-info")
@@ -89,6 +89,7 @@ def _write(framework: str, packages: Sequence[Package]) -> None:
         for name, of in sorted(everything.items())
         if of
     }
+    remove_abandoned(_file().parent)
     write_json(_file(), content)
 
 

@@ -19,9 +19,21 @@ def shown_progress(console: Console) -> Iterator[OnProgress]:
     """A function that shows the progress it is given, for as long as the context lasts."""
     if console.is_terminal:
         with Status("", console=console) as status:
-            yield lambda progress: status.update(_live(progress, console.width))
+            yield _with_notes(console, lambda progress: status.update(_live(progress, console.width)))
     else:
-        yield _PlainLines(console)
+        yield _with_notes(console, _PlainLines(console))
+
+
+def _with_notes(console: Console, show: OnProgress) -> OnProgress:
+    """A note is printed once and stays; everything else is shown as usual."""
+
+    def on_progress(progress: Progress) -> None:
+        if progress.note:
+            console.print(progress.note, style="yellow", markup=False, highlight=False, soft_wrap=True)
+        else:
+            show(progress)
+
+    return on_progress
 
 
 class _PlainLines:

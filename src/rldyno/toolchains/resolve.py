@@ -15,7 +15,13 @@ from rldyno.machine.facts import machine_variant
 from rldyno.toolchains.build import OnProgress, build
 from rldyno.toolchains.catalogue import Toolchain, read_catalogue, toolchain, unknown
 from rldyno.toolchains.interpreters import OLDEST, inspect
-from rldyno.toolchains.store import Built, all_built, find_built
+from rldyno.toolchains.store import Built, all_built, find_built, find_damaged
+
+_UNUSABLE = {
+    "missing": "is not built",
+    "outdated": "is outdated: its pins or its Python changed",
+    "damaged": "is damaged: it has lost a package",
+}
 
 
 @dataclass(frozen=True)
@@ -38,9 +44,11 @@ class Interpreter:
 
 @dataclass(frozen=True)
 class State:
-    """Where a toolchain stands. Outdated: only builds of other pins or another Python exist."""
+    """Where a toolchain stands. Outdated: only builds of other pins or another Python exist. Damaged: it has
+    lost a package since it was built.
+    """
 
-    status: Literal["ready", "missing", "outdated", "given"]
+    status: Literal["ready", "missing", "outdated", "damaged", "given"]
     variant: str
     built: Built | None = None
     given: Path | None = None
@@ -90,6 +98,8 @@ def state(chain: Toolchain, overrides: Mapping[str, Path] | None = None) -> Stat
     built = find_built(chain, variant, load_config().pip_args)
     if built is not None:
         return State("ready", variant, built=built)
+    if find_damaged(chain, variant, load_config().pip_args):
+        return State("damaged", variant)
     others = [built for built in all_built() if built.recipe.name == chain.framework]
     same_variant = [built for built in others if built.recipe.variant == variant]
     return State("outdated" if same_variant else "missing", variant)
@@ -102,8 +112,9 @@ def resolve(framework: str, overrides: Mapping[str, Path] | None = None) -> Inte
     if found.given is not None:
         return check_given(chain, found.given)
     if found.built is None:
-        why = "is not built" if found.status == "missing" else "is outdated: its pins or its Python changed"
-        raise Problem(f"the {framework} toolchain {why}", fix=f"rldyno setup {framework}", code=1)
+        raise Problem(
+            f"the {framework} toolchain {_UNUSABLE[found.status]}", fix=f"rldyno setup {framework}", code=1
+        )
     return _interpreter(framework, found.built)
 
 
@@ -121,9 +132,17 @@ def ensure(
     for name, chain in chains.items():
         if name not in interpreters:
             variant = chosen_variant(chain)
-            built = find_built(chain, variant, arguments) or build(chain, variant, arguments, on_progress)
-            interpreters[name] = _interpreter(name, built)
+            interpreters[name] = _interpreter(name, _ensure_built(chain, variant, arguments, on_progress))
     return {name: interpreters[name] for name in chains}
+
+
+def _ensure_built(chain: Toolchain, variant: str, pip_args: Sequence[str], on_progress: OnProgress) -> Built:
+    """One that is damaged is built again from where its packages came from."""
+    ready = find_built(chain, variant, pip_args)
+    if ready:
+        return ready
+    damaged = find_damaged(chain, variant, pip_args)
+    return build(chain, variant, damaged.recipe.pip_args if damaged else pip_args, on_progress)
 
 
 def check_given(chain: Toolchain, python: Path) -> Interpreter:

@@ -1,7 +1,8 @@
 """The built toolchains in the user's cache: their names, what makes one valid, and removing old ones.
 
 A toolchain lives in `<name>-<variant>-<fingerprint>`. It is valid only once its `ready.json` exists, which is
-written last and atomically; a directory without it is what an interrupted build left behind.
+written last and atomically; a directory without it is what an interrupted build left behind. A toolchain that
+has lost a package since is no longer valid.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from rldyno.config import cache_dir
 from rldyno.errors import Problem
 from rldyno.records.locks import LockedError, locked
 from rldyno.toolchains.catalogue import Toolchain
+from rldyno.toolchains.contents import lost
 from rldyno.toolchains.interpreters import Python, find_python
 from rldyno.toolchains.packages import Package, packages_of
 
@@ -76,10 +78,26 @@ class Built:
     """Seconds since the epoch."""
     reused: bool = True
     """False for the call that built it."""
+    contents: tuple[str, ...] | None = None
+    """What was in its site-packages; None of a build of an earlier version."""
 
     @property
     def python(self) -> Path:
         return python_in(self.directory)
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """What is gone since it was built: such a toolchain has to be built again."""
+        if not self.python.exists():
+            return ("its interpreter",)
+        return lost(self.directory, self.contents, self.versions)
+
+    @property
+    def lost_words(self) -> str:
+        """`the torch toolchain has lost numpy and 3 more`."""
+        first, *others = self.lost
+        more = f" and {len(others)} more" if others else ""
+        return f"the {self.recipe.name} toolchain has lost {first}{more}"
 
 
 def toolchains_dir() -> Path:
@@ -115,7 +133,13 @@ def all_built() -> list[Built]:
 
 
 def read_ready(directory: Path) -> Built | None:
-    """None unless the directory holds a finished build whose interpreter still exists."""
+    """None unless the directory holds a finished build that is still whole."""
+    built = read_finished(directory)
+    return built if built is not None and not built.lost else None
+
+
+def read_finished(directory: Path) -> Built | None:
+    """None unless the directory holds a build that was finished. It may have lost something since."""
     try:
         ready: dict[str, Any] = json.loads((directory / READY_FILE).read_text(encoding="utf-8"))
         recipe = ready["recipe"]
@@ -134,10 +158,11 @@ def read_ready(directory: Path) -> Built | None:
             size_bytes=ready["size_bytes"],
             install_s=ready["install_s"],
             built_at=ready["built_at"],
+            contents=tuple(ready["contents"]) if "contents" in ready else None,
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return built if built.python.exists() else None
+    return built
 
 
 def find_built(toolchain: Toolchain, variant: str, pip_args: Sequence[str] = ()) -> Built | None:
@@ -149,6 +174,14 @@ def find_built(toolchain: Toolchain, variant: str, pip_args: Sequence[str] = ())
     wanted, _ = make_recipe(toolchain, variant, pip_args)
     exact = read_ready(wanted.directory)
     return exact or next((built for built in all_built() if built.recipe.same_but_pip_args(wanted)), None)
+
+
+def find_damaged(toolchain: Toolchain, variant: str, pip_args: Sequence[str] = ()) -> Built | None:
+    """The build that `find_built` would find if it were whole."""
+    wanted, _ = make_recipe(toolchain, variant, pip_args)
+    finished = (read_finished(path.parent) for path in toolchains_dir().glob(f"*/{READY_FILE}"))
+    fitting = [built for built in finished if built and built.recipe.same_but_pip_args(wanted) and built.lost]
+    return max(fitting, key=lambda built: (built.recipe == wanted, built.built_at), default=None)
 
 
 def pinned_versions(built: Built) -> dict[str, str]:
