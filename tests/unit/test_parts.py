@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rldyno_rig.parts.advantage import gae, normalise
-from rldyno_rig.parts.exploration import epsilon_greedy
-from rldyno_rig.parts.n_step import NStep
+from rldyno_rig.parts.exploration import BLOCK, epsilon_greedy
+from rldyno_rig.parts.n_step import n_steps, plain_sum
 from rldyno_rig.parts.priorities import Priorities
 from rldyno_rig.parts.replay import Replay
 from rldyno_rig.parts.schedules import linear
@@ -51,19 +51,10 @@ def test_normalise_divides_by_the_population_deviation() -> None:
     st.integers(1, 4), st.lists(st.sampled_from(["go on", "terminate", "cut off"]), min_size=1, max_size=20)
 )
 def test_n_step_follows_its_definition(n: int, ends: list[str]) -> None:
-    gamma, steps = 0.5, NStep(n, 0.5, 1)
-    got = []
+    gamma, got = 0.5, []
+    push = n_steps(n, gamma, lambda *transition: got.append(transition))
     for t, end in enumerate(ends):
-        got += list(
-            steps.push(
-                np.array([[float(t)]]),
-                np.array([t % 3]),
-                np.array([t + 1.0]),
-                np.array([end == "terminate"]),
-                np.array([end == "cut off"]),
-                np.array([[t + 100.0]]),
-            )
-        )
+        push(str(t), t % 3, t + 1.0, str(t + 100), end == "terminate", end == "cut off")
     expected = []
     for t in range(len(ends)):
         total, weight = 0.0, 1.0
@@ -75,9 +66,8 @@ def test_n_step_follows_its_definition(n: int, ends: list[str]) -> None:
         else:
             if t + n > len(ends):
                 continue  # still waiting for its last reward
-        expected.append((t, t % 3, total, 0.0 if ends[k] == "terminate" else weight, k + 100.0))
-    plain = [(int(o[0]), a, r, d, float(f[0])) for o, a, r, d, f in got]
-    assert sorted(plain) == sorted(expected)
+        expected.append((str(t), t % 3, total, 0.0 if ends[k] == "terminate" else weight, str(k + 100)))
+    assert got == expected
 
 
 @given(st.lists(st.floats(0.01, 100), min_size=1, max_size=40), st.integers(0, 2**32 - 1))
@@ -122,21 +112,46 @@ def test_replay_overwrites_the_oldest_and_never_mixes_transitions() -> None:
 
 def test_epsilon_falls_from_start_to_end() -> None:
     draws = epsilon_greedy(np.random.default_rng(0), 1, 2, 1.0, 0.1, 2_000, np.dtype("int64"))
-    greedy = np.array([next(draws)[1] for _ in range(20_000)])
+    greedy = np.array([next(draws)[0] for _ in range(20_000)])
     assert not greedy[0]
     assert abs(greedy[:1_000].mean() - 0.225) < 0.05  # ε falls from 1 to 0.55 here
     assert abs(greedy[2_000:].mean() - 0.9) < 0.01
 
 
-def test_epsilon_greedy_flags_agree_with_the_mask() -> None:
+def test_epsilon_greedy_has_a_mask_only_where_some_are_greedy_and_some_are_not() -> None:
     draws = epsilon_greedy(np.random.default_rng(1), 3, 4, 0.5, 0.5, 1, np.dtype("int32"))
-    for _ in range(2_000):
-        any_greedy, all_greedy, mask, random = next(draws)
-        assert any_greedy == mask.any()
-        assert all_greedy == mask.all()
-        assert random.dtype == np.int32
-        assert random.min() >= 0
-        assert random.max() < 4
+    random = np.random.default_rng(1)
+    mask = random.random((BLOCK, 3)) >= 0.5
+    actions = random.integers(0, 4, (BLOCK, 3))
+    for step in range(BLOCK):
+        some_greedy, greedy, others = next(draws)
+        assert some_greedy == mask[step].any()
+        assert (greedy is None) == (mask[step].all() or not mask[step].any())
+        if greedy is not None:
+            np.testing.assert_array_equal(greedy, mask[step])
+        assert others.dtype == np.int32
+        if not mask[step].all():
+            np.testing.assert_array_equal(others, actions[step])
+
+
+def test_returns_are_summed_in_the_same_way_by_every_python() -> None:
+    values = [0.1] * 10
+    total = 0.0
+    for value in values:
+        total += value
+    assert plain_sum(iter(values)) == total == 0.9999999999999999
+
+
+def test_one_row_is_stored_like_many() -> None:
+    one, many = (Replay(5, rows, (2,), "float32", "float32", "int32") for rows in (1, 1))
+    for t in range(7):
+        obs, next_obs = np.array([[t, 0.1]], np.float32), np.array([[t + 1, 0.1]], np.float32)
+        one.add_one(obs.tobytes(), t, 0.1 * t, 0.3, next_obs.tobytes())
+        many.add(obs, np.array([t]), np.array([0.1 * t]), np.array([0.3]), next_obs)
+        assert one.size == many.size == min(5, t + 1)
+    for a, b in zip(one.take(np.arange(5)), many.take(np.arange(5)), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
 
 
 def test_gumbel_argmax_samples_the_softmax() -> None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator, NamedTuple, Tuple
+from typing import Any, Callable, Iterator, NamedTuple
 
 import numpy as np
 
 from rldyno_rig.algorithms.algorithm import Algorithm, Job, Variant
 from rldyno_rig.algorithms.loop import beat, finish
-from rldyno_rig.algorithms.replayed import first_update, memory_of
-from rldyno_rig.clock import ACT, ENVIRONMENT, OTHER, STORE, TRANSFER, UPDATE
+from rldyno_rig.algorithms.replayed import first_update, memory_of, storing
+from rldyno_rig.clock import ACT, ENVIRONMENT, STORE, TRANSFER, UPDATE
 from rldyno_rig.hyper import Replayed
 from rldyno_rig.parts.episodes import Episodes
-from rldyno_rig.parts.exploration import epsilon_greedy
-from rldyno_rig.parts.n_step import NStep
+from rldyno_rig.parts.exploration import Decision, epsilon_greedy
 from rldyno_rig.parts.replay import Replay, uniform_draws
 from rldyno_rig.parts.schedules import linear
 from rldyno_rig.schema import TRACED_STEPS
@@ -53,53 +52,46 @@ def train(job: Job) -> int:
     hyper: Dqn = job.spec.hyper
     env, learner, recorder, count = job.env, job.learner, job.recorder, job.env.count
     put, act, mark = learner.put, learner.act, recorder.clock.mark
-    n_step = NStep(hyper.n_step, hyper.gamma, count) if hyper.n_step > 1 else None
-    memory = memory_of(job, count if n_step is None else 1)
+    memory = memory_of(job, count if hyper.n_step == 1 else 1)
     recorder.replay_bytes, recorder.replay_rows = memory.nbytes, memory.capacity
     learn = updates(job, memory)
     decisions = exploration(job)
     episodes = Episodes(count, recorder)
-    going_on = np.full(count, hyper.gamma, job.dtype)
+    count_rewards = episodes.count
 
     step = acts = 0
     handle = None
     next_train, next_sync = first_update(hyper, count), hyper.target_sync
+    max_steps = recorder.max_steps
     obs = env.reset()
+    store = storing(job, memory, obs)
     recorder.start()
-    while recorder.reason is None and step < recorder.max_steps:
-        any_greedy, all_greedy, greedy, actions = next(decisions)
-        mark(OTHER)
-        if any_greedy:
+    while recorder.reason is None and step < max_steps:
+        some_greedy, greedy, actions = next(decisions)
+        mark(STORE)
+        if some_greedy:
             placed = put(obs)
             mark(TRANSFER)
             (chosen,) = act(*placed)
             mark(ACT)
             acts += 1
-            actions = chosen if all_greedy else np.where(greedy, chosen, actions)
-        following, reward, terminated, truncated, final_obs = env.step(actions)
+            actions = chosen if greedy is None else np.where(greedy, chosen, actions)
+        obs, reward, terminated, truncated, final_obs = env.step(actions)
         now = mark(ENVIRONMENT)
         if step < TRACED_STEPS:
             recorder.trace(step, actions)
         step += count
-        episodes.count(reward)
-        discount, some_ended = going_on, final_obs is not following
-        if some_ended:
-            discount = bootstrap_discount(hyper.gamma, terminated).astype(job.dtype)
+        count_rewards(reward)
+        if final_obs is not obs:
             episodes.ended(step, now, terminated, truncated)
-        mark(OTHER)
-        if n_step is None:
-            memory.add(obs, actions, reward, discount, final_obs)
-        else:
-            for transition in n_step.push(obs, actions, reward, terminated, truncated, final_obs, some_ended):
-                memory.add_one(*transition)
-        obs = following
-        mark(STORE)
+        store(actions, obs, reward, terminated, truncated, final_obs)
 
         if step >= next_train:
             next_train += hyper.train_every
             handle = learn(step)
         if step >= next_sync:
             next_sync += hyper.target_sync
+            mark(STORE)
             learner.sync_target()
             mark(UPDATE)
         if now >= recorder.next_beat:
@@ -107,7 +99,7 @@ def train(job: Job) -> int:
     return finish(job, step, acts, handle)
 
 
-def exploration(job: Job) -> Iterator[Tuple[bool, bool, np.ndarray, np.ndarray]]:
+def exploration(job: Job) -> Iterator[Decision]:
     hyper: Dqn = job.spec.hyper
     return epsilon_greedy(
         job.streams.explore,
@@ -143,11 +135,6 @@ def updates(job: Job, memory: Replay) -> Callable[[int], Any]:
         return handle
 
     return learn
-
-
-def bootstrap_discount(gamma: float, terminated: np.ndarray) -> np.ndarray:
-    """γ · (1 − terminated): an episode cut off by its time limit still has a future."""
-    return gamma * (1.0 - terminated)
 
 
 def synthetic(draw: Draw) -> DqnBatch:

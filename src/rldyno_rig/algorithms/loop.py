@@ -11,6 +11,7 @@ from rldyno_rig.clock import OTHER, READ, UPDATE
 def beat(job: Job, step: int, handle: Any) -> None:
     """Read the loss of the last update, if there was one, and write the progress."""
     recorder = job.recorder
+    recorder.clock.mark(OTHER)
     loss = _last_loss(job, handle)
     recorder.beat(recorder.clock.mark(READ), step, loss)
     recorder.clock.mark(OTHER)
@@ -22,6 +23,7 @@ def finish(job: Job, step: int, acts: int, handle: Any = None, loss: Optional[fl
     The loss of the last update is `loss` where the loop has read it, else what `handle` holds.
     """
     recorder = job.recorder
+    recorder.clock.mark(OTHER)
     job.learner.drain()
     recorder.clock.mark(UPDATE)
     if handle is not None:

@@ -9,11 +9,10 @@ import numpy as np
 
 from rldyno_rig.algorithms.algorithm import Algorithm, Job, Variant
 from rldyno_rig.algorithms.loop import finish
-from rldyno_rig.algorithms.replayed import first_update, memory_of
+from rldyno_rig.algorithms.replayed import first_update, memory_of, storing
 from rldyno_rig.clock import ACT, ENVIRONMENT, OTHER, READ, STORE, TRANSFER, UPDATE
 from rldyno_rig.hyper import Replayed
 from rldyno_rig.parts.episodes import Episodes
-from rldyno_rig.parts.n_step import NStep
 from rldyno_rig.parts.priorities import Priorities
 from rldyno_rig.parts.replay import Replay
 from rldyno_rig.parts.schedules import linear
@@ -73,45 +72,41 @@ def train(job: Job) -> int:
     recorder.replay_rows = memory.capacity
     acting_noise = noise_rows(job.streams.explore, noise_size(job.spec.network), job.dtype)
     learn = updates(job, memory, priorities)
-    n_step = NStep(hyper.n_step, hyper.gamma, count)
     episodes = Episodes(count, recorder)
+    count_rewards = episodes.count
 
     step = 0
     loss: Optional[float] = None
     next_train, next_sync = first_update(hyper, count), hyper.target_sync
+    max_steps = recorder.max_steps
     obs = env.reset()
+    store = storing(job, memory, obs)
     recorder.start()
-    while recorder.reason is None and step < recorder.max_steps:
+    while recorder.reason is None and step < max_steps:
         noise = next(acting_noise)
-        mark(OTHER)
+        mark(STORE)
         placed = put(obs, noise)
         mark(TRANSFER)
         (actions,) = act(*placed)
         mark(ACT)
-        following, reward, terminated, truncated, final_obs = env.step(actions)
+        obs, reward, terminated, truncated, final_obs = env.step(actions)
         now = mark(ENVIRONMENT)
         if step < TRACED_STEPS:
             recorder.trace(step, actions)
         step += count
-        episodes.count(reward)
-        some_ended = final_obs is not following
-        if some_ended:
+        count_rewards(reward)
+        if final_obs is not obs:
             episodes.ended(step, now, terminated, truncated)
-        mark(OTHER)
-        stored = [
-            memory.add_one(*transition)
-            for transition in n_step.push(obs, actions, reward, terminated, truncated, final_obs, some_ended)
-        ]
-        if stored:
-            priorities.newest(np.array(stored))
-        obs = following
-        mark(STORE)
+        stored = memory.added
+        store(actions, obs, reward, terminated, truncated, final_obs)
+        priorities.newest(stored, memory.added)
 
         if step >= next_train:
             next_train += hyper.train_every
             loss = learn(step)
         if step >= next_sync:
             next_sync += hyper.target_sync
+            mark(STORE)
             learner.sync_target()
             mark(UPDATE)
         if now >= recorder.next_beat:

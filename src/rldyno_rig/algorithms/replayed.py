@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Callable, Sequence
+
+import numpy as np
+
 from rldyno_rig.algorithms.algorithm import Job
 from rldyno_rig.hyper import Replayed
+from rldyno_rig.parts.n_step import Push, n_steps
 from rldyno_rig.parts.replay import Replay
+
+Store = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
+"""Takes actions and what `Environment.step` returned for them."""
 
 
 def memory_of(job: Job, rows_at_once: int = 1) -> Replay:
@@ -23,3 +31,77 @@ def memory_of(job: Job, rows_at_once: int = 1) -> Replay:
 def first_update(hyper: Replayed, environments: int) -> int:
     """The environment step from which the memory holds enough for a batch."""
     return max(hyper.learning_starts, hyper.batch_size, environments * hyper.n_step)
+
+
+def storing(job: Job, memory: Replay, first_obs: np.ndarray) -> Store:
+    """How each step goes into the memory: the fastest way for this number of environments and of steps."""
+    hyper: Replayed = job.spec.hyper
+    if memory.rows_at_once > 1:
+        return _store_all(job, memory, first_obs)
+    windows = [n_steps(hyper.n_step, hyper.gamma, memory.add_one) for _ in first_obs]
+    return _store_one(windows[0], first_obs) if len(windows) == 1 else _store_each(windows, first_obs)
+
+
+def _store_one(push: Push, first_obs: np.ndarray) -> Store:
+    before = first_obs.tobytes()
+
+    def store(
+        action: np.ndarray,
+        obs: np.ndarray,
+        reward: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+        final_obs: np.ndarray,
+    ) -> None:
+        nonlocal before
+        after = final_obs.tobytes()
+        if final_obs is obs:
+            push(before, action.item(), reward.item(), after, False, False)
+            before = after
+        else:
+            push(before, action.item(), reward.item(), after, terminated.item(), truncated.item())
+            before = obs.tobytes()
+
+    return store
+
+
+def _store_each(windows: Sequence[Push], first_obs: np.ndarray) -> Store:
+    before = [row.tobytes() for row in first_obs]
+
+    def store(
+        action: np.ndarray,
+        obs: np.ndarray,
+        reward: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+        final_obs: np.ndarray,
+    ) -> None:
+        nonlocal before
+        after = [row.tobytes() for row in final_obs]
+        ends = terminated.tolist(), truncated.tolist()
+        for push, *step in zip(windows, before, action.tolist(), reward.tolist(), after, *ends):
+            push(*step)
+        before = after if final_obs is obs else [row.tobytes() for row in obs]
+
+    return store
+
+
+def _store_all(job: Job, memory: Replay, first_obs: np.ndarray) -> Store:
+    gamma, before = job.spec.hyper.gamma, first_obs
+    going_on = np.full(job.env.count, gamma, job.dtype)
+
+    def store(
+        action: np.ndarray,
+        obs: np.ndarray,
+        reward: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+        final_obs: np.ndarray,
+    ) -> None:
+        nonlocal before
+        # An episode cut off by its time limit still has a future: γ · (1 − terminated).
+        discount = going_on if final_obs is obs else gamma * (1.0 - terminated)
+        memory.add(before, action, reward, discount, final_obs)
+        before = obs
+
+    return store

@@ -2,47 +2,56 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
-from operator import mul
-from typing import Deque, Iterator, List, Tuple
+from functools import partial, reduce
+from operator import add, mul
+from typing import Callable, Deque, Iterable, Tuple
 
-import numpy as np
+Keep = Callable[[bytes, int, float, float, bytes], None]
+"""Takes obs, action, return, discount and next_obs of one transition; observations as their bytes."""
+Push = Callable[[bytes, int, float, bytes, bool, bool], None]
 
-Transition = Tuple[np.ndarray, int, float, float, np.ndarray]
+# Since 3.12 `sum` compensates for rounding, but toolchains of all Pythons must learn from the same numbers.
+# Before, it is faster: 0.4 µs for 10 rewards, `reduce` 0.65.
+plain_sum: Callable[[Iterable[float]], float] = sum if sys.version_info < (3, 12) else partial(reduce, add)
 
 
-class NStep:
-    """Σ_{k<n} γᵏ r_k, and the discount γⁿ · (1 − terminated) of the rest; shorter where an episode ends."""
+def n_steps(n: int, gamma: float, keep: Keep) -> Push:
+    """A window over one environment: `push` takes a step of it and keeps the transitions that this completes.
 
-    def __init__(self, n: int, gamma: float, environments: int) -> None:
-        self.n = n
-        self.powers = [gamma**k for k in range(n + 1)]
-        # Per environment, oldest first: transitions that still wait for rewards, and those rewards.
-        self.starts: List[Deque[Tuple[np.ndarray, int]]] = [deque() for _ in range(environments)]
-        self.rewards: List[Deque[float]] = [deque() for _ in range(environments)]
+    Their return is Σ_{k<n} γᵏ r_k, their discount γⁿ · (1 − terminated); n is less where an episode ends.
+    """
+    if n == 1:
+        return _one_step(gamma, keep)
+    powers = [gamma**k for k in range(n + 1)]
+    whole = powers[n]
+    # Oldest first. The first transition of a full window is kept already; the next step pushes it out.
+    starts: Deque[Tuple[bytes, int]] = deque(maxlen=n)
+    rewards: Deque[float] = deque(maxlen=n)
 
     def push(
-        self,
-        obs: np.ndarray,
-        action: np.ndarray,
-        reward: np.ndarray,
-        terminated: np.ndarray,
-        truncated: np.ndarray,
-        final_obs: np.ndarray,
-        some_ended: bool = True,
-    ) -> Iterator[Transition]:
-        """Take one step of every environment, give the transitions that it completes.
-
-        `some_ended` False promises that no episode ended with this step.
-        """
-        actions, rewards = action.tolist(), reward.tolist()
-        for env, (starts, waiting) in enumerate(zip(self.starts, self.rewards)):
-            starts.append((obs[env].copy(), actions[env]))
-            waiting.append(rewards[env])
-            ended = some_ended and (terminated[env] or truncated[env])
-            while starts and (ended or len(starts) == self.n):
-                total = sum(map(mul, self.powers, waiting))
-                discount = 0.0 if ended and terminated[env] else self.powers[len(waiting)]
+        obs: bytes, action: int, reward: float, next_obs: bytes, terminated: bool, truncated: bool
+    ) -> None:
+        starts.append((obs, action))
+        rewards.append(reward)
+        if terminated or truncated:
+            while starts:
                 first, first_action = starts.popleft()
-                waiting.popleft()
-                yield first, first_action, total, discount, final_obs[env]
+                discount = 0.0 if terminated else powers[len(rewards)]
+                keep(first, first_action, plain_sum(map(mul, powers, rewards)), discount, next_obs)
+                rewards.popleft()
+        elif len(starts) == n:
+            first, first_action = starts[0]
+            keep(first, first_action, plain_sum(map(mul, powers, rewards)), whole, next_obs)
+
+    return push
+
+
+def _one_step(gamma: float, keep: Keep) -> Push:
+    def push(
+        obs: bytes, action: int, reward: float, next_obs: bytes, terminated: bool, truncated: bool
+    ) -> None:
+        keep(obs, action, reward, 0.0 if terminated else gamma, next_obs)
+
+    return push

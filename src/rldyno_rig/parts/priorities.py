@@ -13,6 +13,7 @@ class Priorities:
     """P(i) ∝ pᵢ^α;  weight = (size · P(i))^−β / the largest weight of the batch."""
 
     def __init__(self, capacity: int, exponent: float, eps: float, rng: np.random.Generator) -> None:
+        self.capacity = capacity
         self.tree = SumTree(capacity)
         self.exponent, self.eps, self.rng = exponent, eps, rng
         self.highest = 1.0
@@ -21,9 +22,14 @@ class Priorities:
     def nbytes(self) -> int:
         return self.tree.nodes.nbytes
 
-    def newest(self, index: np.ndarray) -> None:
-        """A new transition gets the highest priority seen, so that it is sampled at least once."""
-        self.tree.set(index, np.full(len(index), self.highest**self.exponent))
+    def newest(self, first: int, end: int) -> None:
+        """New transitions get the highest priority seen, so that they are sampled at least once.
+
+        They are numbered from the start of the training; their number modulo the capacity is their position.
+        """
+        if end > first:
+            index = np.arange(first, end) % self.capacity
+            self.tree.set(index, np.full(len(index), self.highest**self.exponent))
 
     def sample(self, count: int, size: int, beta: float) -> Tuple[np.ndarray, np.ndarray]:
         """One position from each of `count` equal slices of the total mass, and their weights."""

