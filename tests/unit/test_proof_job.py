@@ -145,6 +145,11 @@ def test_an_exception_does_not_hide_a_broken_promise(monkeypatch: pytest.MonkeyP
     assert "not a tuple of loss, gradients and clipped gradients" in proof["error"]
 
 
+def test_a_rung_is_json_also_where_its_error_is_a_number_of_numpy() -> None:
+    rung = Rung("loop", "float64", np.float64(0.0), 1e-10)
+    assert json.loads(json.dumps(rung.to_json()))["passed"] is True
+
+
 def test_a_proof_may_be_narrowed_to_some_rungs() -> None:
     narrow = dataclasses.replace(JOB, device="cpu", dtypes=("float64",), rungs=("forward", "contract"))
     proof = job._prove(numpy_, narrow, "dqn", "mlp")

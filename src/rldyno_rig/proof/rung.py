@@ -50,7 +50,7 @@ class Rung:
     @property
     def passed(self) -> bool:
         """By its numbers alone. NaN is no rounding: it fails even where an error has no limit."""
-        return 0 <= self.error <= (HUGE if self.tolerance is None else self.tolerance)
+        return bool(0 <= self.error <= (HUGE if self.tolerance is None else self.tolerance))
 
     def failure(self) -> str:
         """What is wrong, and where."""
