@@ -59,6 +59,13 @@ def test_torn_record_is_read_without_its_last_line(tmp_path: Path) -> None:
     assert rows["step"].null_count() == 0
 
 
+def test_an_orphan_in_a_session_of_its_own_is_ended_with_the_trial(tmp_path: Path) -> None:
+    directory = make_trial(tmp_path, "leaves_orphan:0.1")
+    assert rldyno("trial", directory).returncode == 0
+    assert (directory / "orphan.pid").exists()
+    assert workers_in(directory) == []
+
+
 def test_a_child_that_escapes_its_group_is_ended_too(tmp_path: Path) -> None:
     directory = make_trial(tmp_path, "leaves_child")
     assert rldyno("trial", directory).returncode == 0

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from fakes import PATIENCE_S, Lab, outcome_of, rldyno, wait_until, workers_in
 
@@ -105,3 +106,26 @@ def test_killing_the_worker(lab: Lab) -> None:
     assert "killed by SIGKILL" in output
     assert states(lab) == ["done", "failed", "done"]
     finish(lab, outcome_of(lab.trials()[0]))
+
+
+@pytest.mark.parametrize("victims", [["lab"], ["runner"], ["runner", "lab"]], ids="-".join)
+def test_an_orphan_of_the_worker_ends_too_whoever_is_killed(lab: Lab, victims: list[str]) -> None:
+    """Where both are killed nobody is left who could end it: the next attempt does."""
+    process = lab.start(".s0.=leaves_orphan .s1.=dozes good")
+    wait_until(lambda: bool(list(lab.out.glob("trials/*/orphan.pid"))))
+    (trial,) = (file.parent for file in lab.out.glob("trials/*/orphan.pid"))
+    (runner,) = psutil.Process(process.pid).children()
+    assert len(workers_in(trial)) == 2
+    process.send_signal(signal.SIGSTOP)  # it must not start the next trial in between
+    pids = {"lab": process.pid, "runner": runner.pid}
+    for victim in victims:
+        os.kill(pids[victim], signal.SIGKILL)
+    process.send_signal(signal.SIGCONT)
+    if len(victims) == 1:
+        wait_until(lambda: not workers_in(trial))
+    process.kill()
+    process.communicate()
+    wait_until(lambda: len(workers_in(lab.out)) == len(victims) - 1)
+    done = lab.run("good")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert workers_in(lab.out) == []

@@ -125,6 +125,16 @@ def hangs(records):
     time.sleep(600)
 
 
+def leaves_orphan(records, seconds="600"):
+    """A process in a session of its own, whose parent has ended before the probe can see it."""
+    stray = "import os, time; os.setsid(); open('orphan.pid', 'w').write(str(os.getpid())); time.sleep(600)"
+    between = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {stray!r}])"
+    subprocess.run([sys.executable, "-c", between], check=True)
+    while not (records.directory / "orphan.pid").exists():
+        time.sleep(0.01)
+    good(records, seconds)
+
+
 def dozes(records):
     records.tick()
     time.sleep(600)

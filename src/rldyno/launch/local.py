@@ -15,6 +15,7 @@ from rldyno.launch.launcher import EndedTrial, PreparedTrial, RunningTrial
 from rldyno.processes import caches
 from rldyno.processes.children import EndWatch, die_with_parent
 from rldyno.processes.lab import OWN_MODULE
+from rldyno.processes.orphans import adopt_orphans, end_orphans
 
 _STOP_PATIENCE_S = 10.0
 
@@ -92,6 +93,7 @@ class LocalLauncher:
         return len(self._processes) < self._jobs and device not in busy and self._pool.has(trial.file.cores)
 
     def start(self, trial: PreparedTrial) -> None:
+        adopt_orphans()
         cpus = self._pool.take(trial.file.cores)
         errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the process has ended)
         process = subprocess.Popen(
@@ -130,6 +132,7 @@ class LocalLauncher:
         del self._processes[entry.process.pid]
         self._watch.discard(entry.process.pid)
         self._pool.give_back(entry.cpus)
-        # The trial does it itself, unless it was killed.
+        # The trial does both itself, unless it was killed.
+        end_orphans(self._processes, of_workers_only=True)
         caches.remove([caches.cold_place(entry.running.trial.directory)])
         return entry.ended()

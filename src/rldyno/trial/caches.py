@@ -14,6 +14,7 @@ from pathlib import Path
 from rldyno.processes import caches
 from rldyno.processes.children import EndWatch, kill_all
 from rldyno.processes.control import StopFlag
+from rldyno.processes.orphans import end_orphans
 from rldyno.processes.rig import Runtime
 from rldyno.records.files import Json, read_bytes
 from rldyno.records.locks import LockedError, locked
@@ -139,6 +140,7 @@ def _start_once(
         if not worker.ended():
             worker.stop(signal.SIGTERM, watch)
         kill_all(worker.pid, [])
+        end_orphans((), of_workers_only=True)
         watch.close()
     ending = Ending.from_exit(worker.exit_code)
     if ending.reason:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from rldyno.probe.readings import Counted, Idle
 from rldyno.processes.caches import WARM
 from rldyno.processes.children import EndWatch, kill_all
 from rldyno.processes.control import CANNOT_WRITE, StopFlag, pin, stop_signals
+from rldyno.processes.orphans import adopt_orphans, children, end_leftovers, end_orphans
 from rldyno.processes.rig import Runtime
 from rldyno.records.attempts import TRIAL_LOCK, put_aside
 from rldyno.records.files import now_iso
@@ -49,6 +51,7 @@ def run_trial(trial_dir: Path, cpus: tuple[int, ...] | None, probe_cpu: int | No
     """
     trial_dir = trial_dir.resolve()
     trial = read_trial(trial_dir)
+    adopt_orphans()
     try:
         with locked(trial_dir / TRIAL_LOCK):
             return _done_outcome(trial_dir, trial.trial) or _attempt(trial_dir, trial, cpus, probe_cpu)
@@ -80,6 +83,8 @@ def _attempt(
     trial_dir: Path, trial: TrialFile, cpus: tuple[int, ...] | None, probe_cpu: int | None
 ) -> Outcome:
     attempt = put_aside(trial_dir)
+    if attempt > 1:
+        end_leftovers(trial_dir)
     pin(cpus)
     with stop_signals() as stop, caches.opened(trial_dir, trial) as place:
         runtime, started_at = runtime_of(trial, place), now_iso()
@@ -115,9 +120,10 @@ def _measure(
     hardware = open_hardware(trial.device, trial.workers, runtime.environment())
     kills, before = machine.oom_kills(), machine.cpu_times(cpus)
     started_at = now_iso()
+    others = children()
     worker = Worker("train", trial_dir, runtime, trial_dir / schema.LOG_FILE, cpus, time.monotonic_ns())
     pin(None if probe_cpu is None else (probe_cpu,))
-    ending, measured = _watch(worker, trial_dir, trial, stop, surroundings, hardware)
+    ending, measured = _watch(worker, trial_dir, trial, stop, surroundings, hardware, others)
     measured.cpu_times = before, machine.cpu_times(cpus)
     measured.out_of_memory = kills is not None and kills != machine.oom_kills()
     measured.cores = trial.cores if cpus is None else len(cpus)
@@ -159,8 +165,11 @@ def _watch(
     stop: StopFlag,
     surroundings: Surroundings,
     hardware: Hardware,
+    others: Collection[int],
 ) -> tuple[Ending, Measured]:
-    """Sample until the worker ends or must be ended. Whatever happens here, no process is left behind."""
+    """Sample until the worker ends or must be ended. Whatever happens here, no process is left behind, but
+    for `others`: children of this process that were there before.
+    """
     watch = EndWatch()
     watch.add(worker.pid)
     counters = Counters(worker.pid)
@@ -175,6 +184,7 @@ def _watch(
         if not worker.ended():
             worker.stop(signal.SIGTERM, watch)
         kill_all(worker.pid, [pid for pid in strays if pid != worker.pid])
+        end_orphans(others)
         watch.close()
         hardware.finish(worker.end_ns - worker.spawn_ns)
         hardware.close()
