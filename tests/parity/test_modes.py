@@ -214,3 +214,29 @@ def test_c_code_is_linked_to_the_blas_of_scipy(contestant: str) -> None:
         assert "Dot22" in products, products
         """,
     )
+
+
+@pytest.mark.parametrize("contestant", GRAPHS)
+def test_tanh_of_graphs_is_numpys_for_any_strides_and_numbers(contestant: str) -> None:
+    run_script(
+        contestant,
+        """
+        learner = make()
+        rng = np.random.default_rng(0)
+        for dtype in ("float32", "float64"):
+            x = learner.model.T.matrix("x", dtype=dtype)
+            y = learner.model.tanh(x)
+            slope = learner.model.T.grad(y.sum(), x)
+            graph = learner.framework.function([x], [y, slope], mode=learner.mode)
+            whole = (4 * rng.standard_normal((9, 14))).astype(dtype)
+            odd = np.array([[0, -0.0, 1e-30, 1e-4, 20, -20, np.inf, -np.inf, np.nan]], dtype)
+            for given in (whole, whole[:4], whole.T, whole[::2, 1::3], whole[:0], odd):
+                y, slope = graph(given)
+                right = np.tanh(np.ascontiguousarray(given))
+                assert y.dtype == slope.dtype == given.dtype
+                assert np.array_equal(y, right, equal_nan=True), (dtype, given.shape)
+                assert np.allclose(slope, 1 - right * right, rtol=0, atol=1e-7, equal_nan=True)
+        names = {type(node.op).__name__ for node in graph.maker.fgraph.toposort()}
+        assert "Tanh" in names, names
+        """,
+    )

@@ -65,7 +65,7 @@ EVERYWHERE = {"forward", "dense", "choose", *LOSS_NAMES, "clip", "adam", "sgd"}
 # What a backend may import beside its own framework and the rig.
 SHARED = {"numpy", "rldyno_rig", "__future__"}
 # Compilers that a framework's own mode is made of.
-ALLOWED = {"pytensor": {"numba"}}
+ALLOWED = {"pytensor": {"numba", "llvmlite"}}
 
 
 def parsed(path: Path) -> ast.Module:

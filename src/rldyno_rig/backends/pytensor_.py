@@ -42,6 +42,8 @@ from pytensor.compile.mode import Mode, get_mode  # noqa: E402 (reads its flags)
 from pytensor.gradient import disconnected_grad  # noqa: E402 (reads its flags)
 from pytensor.tensor.special import log_softmax, softmax  # noqa: E402 (reads its flags)
 
+from rldyno_rig.backends.pytensor_tanh import Tanh  # noqa: E402 (reads its flags)
+
 __all__ = ["INDEX_DTYPE", "MODES", "facts", "make", "pytensor"]
 
 MODES = ("graph-numba", "graph-c")
@@ -82,6 +84,7 @@ def windowed(network: Network, name: str, array: np.ndarray) -> np.ndarray:
 
 class PytensorModel(Model):
     T = pt
+    tanh = Tanh()
     native = staticmethod(windowed)
 
     def features(self, weights: Symbols, torso: str, obs: Any) -> Any:

@@ -26,6 +26,7 @@ class Model:
     """The framework's module of tensors."""
     native: Native = staticmethod(canonical)
     """How the graph wants the weights."""
+    tanh: Any
 
     def __init__(self, spec: Spec) -> None:
         self.spec, self.network = spec, spec.network
@@ -99,7 +100,7 @@ def dense(model: Model, name: str, weights: Symbols, x: Any, vectors: Symbols) -
 
 def activate(model: Model, x: Any) -> Any:
     if model.network.activation == "tanh":
-        return model.T.tanh(x)
+        return model.tanh(x)
     # The order matters: the slope of max(0, x) is 0 where the two are equal, that of max(x, 0) is 1.
     return model.T.maximum(model.constant(0, x), x)
 

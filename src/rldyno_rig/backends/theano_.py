@@ -6,13 +6,14 @@ import ctypes.util
 import importlib.util
 import os
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import numpy as np
 
 from rldyno_rig.backends import contract
 from rldyno_rig.backends.symbolic import INDEX_DTYPE, Learner
 from rldyno_rig.backends.symbolic_maths import Model, Symbols, activate
+from rldyno_rig.backends.ufunc_loops import CLoop
 from rldyno_rig.layout import filters_first
 from rldyno_rig.spec import Params, Spec
 
@@ -55,8 +56,26 @@ def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> cont
     return Learner(TheanoModel(spec), theano, compiling, params, dtype)
 
 
+class Tanh(CLoop, theano.Op):
+    """y = tanh x by NumPy's loop."""
+
+    __props__ = ()
+
+    def make_node(self, x: Any) -> Any:
+        x = T.as_tensor_variable(x)
+        return theano.Apply(self, [x], [x.type()])
+
+    def perform(self, node: Any, inputs: List[np.ndarray], storage: List[List[Any]]) -> None:
+        storage[0][0] = np.tanh(inputs[0])
+
+    def grad(self, inputs: List[Any], slopes: List[Any]) -> List[Any]:
+        y = self(*inputs)
+        return [slopes[0] * (1 - y * y)]
+
+
 class TheanoModel(Model):
     T = T
+    tanh = Tanh()
     native = staticmethod(filters_first)
 
     def features(self, weights: Symbols, torso: str, obs: Any) -> Any:
