@@ -8,6 +8,7 @@ import chainer
 import chainer.functions as F  # noqa: N812 (its community writes it so)
 import numpy as np
 
+from rldyno_rig.backends.in_place import project
 from rldyno_rig.layout import Layout, outputs_first, torso_layers
 from rldyno_rig.reference import losses
 from rldyno_rig.spec import CATEGORICAL, QUANTILES, SINGLE, Params, Spec, noise_shapes
@@ -186,15 +187,10 @@ def rainbow_loss(model: Model, weights: Network, target: Network, batch: Batch) 
     with chainer.no_backprop_mode():
         chosen = model.expected(model, q_values(model, weights, next_obs, on_next)).argmax(1)
         p_next = F.softmax(q_values(model, target, next_obs, on_target), axis=2).array[rows, chosen]
-    goal = project(model, reward, discount, p_next)
+    goal = project(model.spec, reward, discount, p_next)
     log_p = F.log_softmax(pick(q_values(model, weights, obs, on_obs), action))
     cross_entropy = -F.sum(log_p * goal, axis=1)
     return F.sum(cross_entropy * weight) / len(rows), cross_entropy.array
-
-
-def project(model: Model, reward: np.ndarray, discount: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """The reference's: it needs no gradient, and the arrays are NumPy's."""
-    return losses.project(model.spec, reward, discount, p)
 
 
 def a2c_loss(model: Model, weights: Network, target: Network, batch: Batch) -> Loss:
