@@ -39,7 +39,7 @@ def trained_actions(
     (home / TRIAL_FILE).write_text(json.dumps(trial(framework, mode, algorithm, dtype, steps)))
     done = subprocess.run(
         [str(interpreter.path), "-I", str(Path(rldyno_rig.__file__).parent), "train", str(home)],
-        env={**os.environ, **chain.worker_variables(1)},
+        env={**os.environ, **chain.worker_variables(1, hyper.MLP)},
         capture_output=True,
         text=True,
     )

@@ -191,7 +191,7 @@ def test_a_place_that_belongs_to_another_user_is_refused(
 
 def test_the_variables_of_a_trial_name_its_place_only() -> None:
     for chain in catalogue().values():
-        variables = chain.trial_variables(1)
+        variables = chain.trial_variables(1, "mlp")
         environment = Runtime(Path("/py"), True, variables, Path("/place")).environment()
         assert {name: environment[name] for name in CACHE_VARIABLES} == {
             name: value.replace("{caches}", "/place") for name, value in CACHE_VARIABLES.items()
@@ -209,11 +209,11 @@ def test_the_variables_of_a_trial_name_its_place_only() -> None:
     ],
 )
 def test_frameworks_that_keep_what_they_compiled_are_sent_to_the_place(framework: str, variable: str) -> None:
-    assert "{caches}/" in catalogue()[framework].trial_variables(1)[variable]
+    assert "{caches}/" in catalogue()[framework].trial_variables(1, "mlp")[variable]
 
 
 def test_jax_keeps_nothing_even_if_the_user_asks_for_it() -> None:
-    assert catalogue()["jax"].trial_variables(1)["JAX_ENABLE_COMPILATION_CACHE"] == "false"
+    assert catalogue()["jax"].trial_variables(1, "mlp")["JAX_ENABLE_COMPILATION_CACHE"] == "false"
 
 
 def test_what_theano_is_told_elsewhere_is_told_to_trials_too() -> None:

@@ -97,7 +97,7 @@ def run_job(job: LimitsJob, interpreter: Interpreter, cores: int) -> Any:
         return answer_of(
             "limits",
             directory,
-            Runtime.of(interpreter, cores),
+            Runtime.of(interpreter, cores, None),
             FOUND_FILE,
             what=f"the limits job in {interpreter.framework}",
             cpus=_cpus(cores),

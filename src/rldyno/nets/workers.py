@@ -112,7 +112,8 @@ def warm_timers(
 def start(
     benchmark: Benchmark, contestant: str, net: Net, interpreter: Interpreter, cpus: Sequence[int] | None
 ) -> Timer:
-    return Timer(time_job(benchmark, contestant, net), Runtime.of(interpreter, benchmark.cores), cpus)
+    runtime = Runtime.of(interpreter, benchmark.cores, network_kind(net.convolutions))
+    return Timer(time_job(benchmark, contestant, net), runtime, cpus)
 
 
 def describe(

@@ -50,11 +50,14 @@ class Runtime:
     networks timed alone and limits share those, because nothing that they report is start-up."""
 
     @staticmethod
-    def of(interpreter: Interpreter, cores: int) -> Runtime:
-        """With the variables of the interpreter's toolchain, for so many cores."""
+    def of(interpreter: Interpreter, cores: int, network: str | None) -> Runtime:
+        """With the variables of the interpreter's toolchain, for so many cores and this kind of network.
+
+        None: no network is computed.
+        """
         from rldyno.toolchains.catalogue import toolchain
 
-        variables = toolchain(interpreter.framework).worker_variables(cores)
+        variables = toolchain(interpreter.framework).worker_variables(cores, network)
         return Runtime(interpreter.path, interpreter.isolated, variables)
 
     def command(self, arguments: Sequence[str]) -> list[str]:

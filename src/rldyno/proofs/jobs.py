@@ -46,8 +46,9 @@ class Part:
 
 
 def log_path(subject: Subject) -> Path:
-    """What the last process of this contestant printed in which a proof failed."""
-    return cache_dir() / "proofs" / f"{subject.contestant.file_name}-{subject.device}.log"
+    """What the last process of this contestant and network printed in which a proof failed."""
+    name = "-".join((subject.contestant.file_name, subject.network, subject.device))
+    return cache_dir() / "proofs" / f"{name}.log"
 
 
 def run_jobs(
@@ -70,7 +71,7 @@ def run_jobs(
 
 
 class ClimbingProcess:
-    """Climbs the ladder for all the subjects of one contestant, one after the other."""
+    """Climbs the ladder for all the subjects of one contestant and network, one after the other."""
 
     def __init__(self, wanted: list[Subject], interpreter: Interpreter, part: Part) -> None:
         self.wanted = wanted
@@ -98,7 +99,8 @@ class ClimbingProcess:
 
     def _start(self) -> subprocess.Popen[bytes]:
         with (self.directory / "log").open("wb") as log:
-            return start_rig("prove", self.directory, Runtime.of(self.interpreter, 1), stdout=log)
+            runtime = Runtime.of(self.interpreter, 1, self.wanted[0].network)
+            return start_rig("prove", self.directory, runtime, stdout=log)
 
     @property
     def subject(self) -> Subject | None:

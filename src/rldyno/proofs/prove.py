@@ -97,12 +97,13 @@ def prove(
         if subject not in missing
         and (certificate := store.find(subject, interpreters[subject.framework])) is not None
     }
-    by_contestant: dict[tuple[Contestant, str], list[Subject]] = {}
+    # One kind of network per process: the variables of a toolchain may differ between them.
+    by_process: dict[tuple[Contestant, str, str], list[Subject]] = {}
     for subject in missing:
-        by_contestant.setdefault((subject.contestant, subject.device), []).append(subject)
+        by_process.setdefault((subject.contestant, subject.device, subject.network), []).append(subject)
     made = 0
     broken: list[Problem] = []
-    for jobs in run_jobs(list(by_contestant.values()), interpreters, part):
+    for jobs in run_jobs(list(by_process.values()), interpreters, part):
         for job in jobs:
             for certificate in job.made():
                 if part.whole:

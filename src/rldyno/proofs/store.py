@@ -1,7 +1,8 @@
 """Certificates in the cache.
 
 A certificate is filed under a hash of everything it is about: contestant, algorithm, network, device, the
-backend's files, the reference, and each package version of the interpreter. If one changes, it is not found.
+backend's files, the reference, each package version of the interpreter, and the variables that the toolchain
+sets for that network. If one changes, it is not found.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ def path_of(subject: Subject, interpreter: Interpreter) -> Path:
         "reference": hashes["reference_sha256"],
         "python": interpreter.python,
         "versions": interpreter.versions,
+        "variables": toolchain(subject.framework).own_variables(subject.network),
     }
     key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
     name = "-".join((subject.contestant.file_name, subject.algorithm, subject.network, subject.device))

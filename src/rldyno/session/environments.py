@@ -54,7 +54,7 @@ def try_environments(interpreter: Interpreter, names: tuple[str, ...]) -> dict[s
             answer = answer_of(
                 "environments",
                 directory,
-                Runtime.of(interpreter, 1),
+                Runtime.of(interpreter, 1, None),
                 FOUND_FILE,
                 what=what,
                 limit_s=TIME_LIMIT_S,

@@ -20,6 +20,7 @@ from rldyno.study.plan import Plan, Trial
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter, ensure
 from rldyno.trial.outcome import Ending, make_outcome
+from rldyno_rig.hyper import network_kind
 from rldyno_rig.schema import OUTCOME_FILE, TRIAL_FILE
 from rldyno_rig.trial_file import Conditions, TrialFile
 
@@ -94,7 +95,7 @@ def trial_file(trial: Trial, interpreter: Interpreter) -> TrialFile:
         backend=chain.backend,
         interpreter=str(interpreter.path),
         isolated=interpreter.isolated,
-        variables=chain.trial_variables(trial.cell.cores),
+        variables=chain.trial_variables(trial.cell.cores, network_kind(trial.cell.hyper.convolutions)),
     )
 
 

@@ -16,6 +16,7 @@ from rldyno.machine.devices import Device
 from rldyno.toml import models
 from rldyno.toml.suggestions import nearest
 from rldyno.toolchains.interpreters import has_headers
+from rldyno_rig.hyper import CNN, MLP
 from rldyno_rig.schema import CACHES_PLACE
 
 # Thread pools that any Python process may hold, with any framework.
@@ -88,6 +89,19 @@ class Threads(_Table):
     variables: tuple[str, ...] = ()
 
 
+class NetworkVariables(_Table):
+    """Environment variables of workers by the kind of their network: what is fast for one may be slow for the
+    other. They replace `variables` of the same name.
+    """
+
+    mlp: dict[str, str] = {}
+    cnn: dict[str, str] = {}
+
+    def of(self, network: str | None) -> dict[str, str]:
+        """None: a process that has no network."""
+        return {None: {}, MLP: self.mlp, CNN: self.cnn}[network]
+
+
 class Toolchain(_Table):
     kind: Literal["contestant", "peer", "tool"] = "contestant"
     """Contestants enter studies; benchmarks compare with peers, whole libraries; tools serve `usability`."""
@@ -110,6 +124,7 @@ class Toolchain(_Table):
     needs: tuple[Need, ...] = ()
     variables: dict[str, str] = {}
     """Environment variables of every worker."""
+    network_variables: NetworkVariables = NetworkVariables()
     caches: dict[str, Annotated[str, Field(min_length=1)]] = {}
     """Variables that say where the framework keeps what it compiled, for workers of trials only: `{caches}`
     stands for the trial's own directory. They replace `variables` of the same name."""
@@ -165,14 +180,18 @@ class Toolchain(_Table):
         """The needs that this machine does not meet when `python` is the toolchain's interpreter."""
         return [need for need in self.needs if not need.met(python)]
 
-    def worker_variables(self, cores: int) -> dict[str, str]:
+    def own_variables(self, network: str | None) -> dict[str, str]:
+        """What this file sets for workers with this kind of network; None: for those that have none."""
+        return self.variables | self.network_variables.of(network)
+
+    def worker_variables(self, cores: int, network: str | None = None) -> dict[str, str]:
         """The environment variables of a worker that may use this many cores."""
         threads = dict.fromkeys(self.thread_variables, str(cores))
-        return ALLOCATOR_VARIABLES | GPU_ORDER | self.variables | threads
+        return ALLOCATOR_VARIABLES | GPU_ORDER | self.own_variables(network) | threads
 
-    def trial_variables(self, cores: int) -> dict[str, str]:
+    def trial_variables(self, cores: int, network: str) -> dict[str, str]:
         """Those of a worker whose caches are the trial's own; `{caches}` is not filled in yet."""
-        return self.worker_variables(cores) | CACHE_VARIABLES | self.caches
+        return self.worker_variables(cores, network) | CACHE_VARIABLES | self.caches
 
 
 def catalogue() -> dict[str, Toolchain]:

@@ -21,7 +21,7 @@ LONGEST_ERROR = 300
 
 def start(interpreter: Interpreter, chain: Toolchain, arguments: list[str], directory: Path) -> Ended:
     """Run the interpreter as a trial would, on all the cores there are, and wait for its end."""
-    return run(arguments, directory, _runtime(interpreter, chain))
+    return run(arguments, directory, _runtime(interpreter, chain, None))
 
 
 def rig(interpreter: Interpreter, chain: Toolchain, job: UsabilityJob, directory: Path) -> Json:
@@ -29,7 +29,7 @@ def rig(interpreter: Interpreter, chain: Toolchain, job: UsabilityJob, directory
     answer = directory / ANSWER_FILE
     answer.unlink(missing_ok=True)
     records.write_json(directory / USABILITY_FILE, job.to_json())
-    ended = run_rig("usability", directory, _runtime(interpreter, chain))
+    ended = run_rig("usability", directory, _runtime(interpreter, chain, job.network or None))
     found: Json = records.read_json(answer) if answer.exists() else {"error": ended.last_words()}
     if found["error"]:
         hidden = private_paths(directory, interpreter)
@@ -37,8 +37,9 @@ def rig(interpreter: Interpreter, chain: Toolchain, job: UsabilityJob, directory
     return found
 
 
-def _runtime(interpreter: Interpreter, chain: Toolchain) -> Runtime:
-    return Runtime(interpreter.path, interpreter.isolated, chain.worker_variables(usable_cores()))
+def _runtime(interpreter: Interpreter, chain: Toolchain, network: str | None) -> Runtime:
+    variables = chain.worker_variables(usable_cores(), network)
+    return Runtime(interpreter.path, interpreter.isolated, variables)
 
 
 def private_paths(directory: Path, interpreter: Interpreter) -> list[Path]:

@@ -33,7 +33,8 @@ def facts() -> Dict[str, Any]:
         "device": "cpu",
         "threads": os.environ.get("OMP_NUM_THREADS"),
         "engine": os.environ.get("MXNET_ENGINE_TYPE", "ThreadedEnginePerDevice"),
-        "onednn": mx.runtime.Features().is_enabled("MKLDNN"),
+        "onednn": mx.runtime.Features().is_enabled("MKLDNN")
+        and os.environ.get("MXNET_MKLDNN_ENABLED") != "0",
         "transfer": "put, into shared memory that the next put of the same shapes fills again",
     }
 
