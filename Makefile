@@ -57,8 +57,8 @@ bench-overhead: $(STAMP)  ## what the loop, the probe and the lab cost
 	$(BIN)/rldyno setup numpy torch
 	$(BIN)/python bench/overhead.py
 
-bench-peers: $(STAMP)  ## steps per second beside Stable-Baselines3
-	$(BIN)/rldyno setup numpy torch sb3
+bench-peers: $(STAMP)  ## steps per second beside Stable-Baselines3 and SBX
+	$(BIN)/rldyno setup numpy torch jax sb3 sbx
 	$(BIN)/python bench/peers.py
 
 bench-contestants: toolchains  ## time per act and update of every contestant, side by side

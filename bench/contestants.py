@@ -1,10 +1,9 @@
 """`make bench-contestants`: microseconds per act and per update of every contestant, side by side.
 
 The shapes of a training run, timed as `rldyno nets` does it: all contestants are warm; each is measured in
-turn, in random order, on one core, while the others sleep. Ratios are to the fastest and to NumPy of the
-same round.
+turn, in random order, while the others sleep. Ratios are to NumPy of the same round.
 
-    python bench/contestants.py [--networks mlp,cnn] [--algorithms dqn,ppo] [--contestants torch:eager,…]
+    python bench/contestants.py [--networks mlp,tanh,cnn] [--algorithms dqn] [--contestants a,b] [--cores N]
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +19,24 @@ from harness import report
 from rldyno.nets.figures import figures, ratio, seconds_by_round
 from rldyno.nets.measure import run
 from rldyno.nets.record import NetsRecord
-from rldyno.nets.work import ACT, PAGEABLE, UPDATE, UPDATES, Benchmark, Net
+from rldyno.nets.work import PAGEABLE, Benchmark, Net
 from rldyno.toolchains.contestants import chosen_contestants
 from rldyno_rig import hyper
 from rldyno_rig.algorithms import ALGORITHMS
 
 ROUNDS = 5
-SECONDS = 0.3
+SECONDS = 0.2
 BASE = "numpy:eager"
 NETS = {
-    "mlp": (Net("mlp", (4,), 2, (), (128, 128)), 1, 32),
-    "cnn": (Net("cnn", (4, 84, 84), 6, hyper.CNN_SMALL, (256,)), 16, 128),
+    "mlp": (Net("mlp", (4,), 2, (), (120, 84)), (1, 8), (64, 128)),
+    "tanh": (Net("tanh", (4,), 2, (), (64, 64), "tanh"), (4,), (128, 512)),
+    "cnn": (Net("cnn", (4, 84, 84), 6, hyper.CNN_SMALL, (256,)), (1, 8), (32,)),
 }
 """Network, rows of an act, rows of an update."""
 TOGETHER = {"ppo": 16}
 """Updates that a loop makes at once: `updates`, per update."""
+ALLOWED = 1.05
+"""A compiled mode may take so many times as long as its eager mode: two measurements differ by chance."""
 
 
 def main() -> None:
@@ -43,30 +46,36 @@ def main() -> None:
     options.add_argument("--networks", default=",".join(NETS))
     options.add_argument("--algorithms", default=",".join(ALGORITHMS))
     options.add_argument("--contestants", default="")
+    options.add_argument("--cores", type=int, default=1)
     chosen = options.parse_args()
     names = chosen_contestants(filter(None, chosen.contestants.split(",")), "cpu")
     contestants = tuple(dict.fromkeys([BASE, *names]))
-    rows: list[dict[str, Any]] = []
     notes: list[str] = []
     for network in chosen.networks.split(","):
+        made: list[dict[str, Any]] = []
         for algorithm in chosen.algorithms.split(","):
-            record = measured(contestants, network, algorithm)
-            rows += table(record, network, algorithm)
+            record = measured(contestants, network, algorithm, chosen.cores)
+            made += table(record, algorithm)
             notes += [
                 f"absent: {one.contestant} {algorithm} {network}: {one.reason}" for one in record.absent
             ]
-    notes.append("host arrays in; act: actions out; update: not waited for; one core, means over rounds")
-    report("contestants", "time per act and update", rows, notes)
+        notes += slower_than_eager(made, network)
+        cores = f"{chosen.cores} core{'s' if chosen.cores > 1 else ''}"
+        report(f"contestants-{network}", f"µs per call, and ratio to NumPy: {network}, {cores}", made)
+    for note in notes:
+        print(note)
+    print("host arrays in; act: actions out; update: to the end of its work; medians over rounds")
 
 
-def measured(contestants: tuple[str, ...], network: str, algorithm: str) -> NetsRecord:
+def measured(contestants: tuple[str, ...], network: str, algorithm: str, cores: int) -> NetsRecord:
     net, act_rows, update_rows = NETS[network]
     benchmark = Benchmark(
         contestants,
         (net,),
         algorithm,
-        act_rows=(act_rows,),
-        update_rows=(update_rows,),
+        cores=cores,
+        act_rows=act_rows,
+        update_rows=update_rows,
         copies=(PAGEABLE,),
         rounds=ROUNDS,
         seconds=SECONDS,
@@ -76,18 +85,39 @@ def measured(contestants: tuple[str, ...], network: str, algorithm: str) -> Nets
         return run(benchmark, Path(home) / "nets.json", lambda line: print(algorithm, line, file=sys.stderr))
 
 
-def table(record: NetsRecord, network: str, algorithm: str) -> list[dict[str, Any]]:
-    rounds = {(one.contestant, one.kind.measure): seconds_by_round(one.rounds) for one in record.measurements}
+def table(record: NetsRecord, algorithm: str) -> list[dict[str, Any]]:
+    rounds = {(one.contestant, one.kind): seconds_by_round(one.rounds) for one in record.measurements}
     rows: dict[str, dict[str, Any]] = {}
-    for measure in (UPDATE, UPDATES, ACT):
-        for figure in figures(record):
-            if figure.kind.measure == measure:
-                name = figure.contestant
-                row = rows.setdefault(name, {"network": network, "algorithm": algorithm, "contestant": name})
-                row[f"{measure}_us"] = figure.seconds.point * 1e6
-                row[f"{measure}_to_fastest"] = figure.ratio.point
-                row[f"{measure}_to_numpy"] = ratio(rounds[name, measure], rounds[BASE, measure]).point
-    return sorted(rows.values(), key=lambda row: row["update_us"])
+    for figure in sorted(figures(record), key=lambda one: (one.kind.measure, one.kind.rows)):
+        name, kind = figure.contestant, figure.kind
+        row = rows.setdefault(name, {"algorithm": algorithm, "contestant": name})
+        row[f"{kind.measure}_{kind.rows}"] = figure.seconds.point * 1e6
+        row[f"× {kind.measure}_{kind.rows}"] = ratio(rounds[name, kind], rounds[BASE, kind]).point
+    order = list(next(iter(rows.values())))
+    return sorted(rows.values(), key=lambda row: float(row[order[-1]]))
+
+
+def slower_than_eager(rows: Iterable[Mapping[str, Any]], network: str) -> list[str]:
+    """No compiled mode should be slower than its eager mode."""
+    rows = list(rows)
+    eager = {
+        (row["algorithm"], row["contestant"].split(":")[0]): row
+        for row in rows
+        if row["contestant"].endswith(":eager")
+    }
+    lines = []
+    for row in rows:
+        base = eager.get((row["algorithm"], row["contestant"].split(":")[0]), row)
+        worse = [
+            f"{name.removeprefix('× ').replace('_', ' ')} {value / base[name]:.2f}×"
+            for name, value in row.items()
+            if name.startswith("× ") and value > ALLOWED * base[name]
+        ]
+        if worse:
+            lines.append(
+                f"slower than eager: {row['contestant']} {row['algorithm']} {network}: {', '.join(worse)}"
+            )
+    return lines
 
 
 if __name__ == "__main__":

@@ -33,9 +33,20 @@ def run_trial(
     contestant: str, algorithm: str, environment: str, steps: int, seed: int = 0, **changes: Any
 ) -> tuple[Json, float]:
     """(outcome.json, wall seconds of the whole process that a launcher starts) of one trial on one core."""
-    values = dataclasses.replace(ALGORITHMS[algorithm].defaults(environment), **changes)
+    values = values_of(algorithm, environment, changes)
     cell = Cell(
-        contestant, algorithm, environment, None, "cpu", 1, 1, "float32", "closed", values, Budget(steps)
+        contestant,
+        algorithm,
+        environment,
+        max_episode_steps=None,
+        device="cpu",
+        cores=1,
+        workers=1,
+        dtype="float32",
+        division="closed",
+        caches="cold",
+        hyper=values,
+        budget=Budget(steps),
     )
     probe_cpu, (cpus, *_) = place(available_cpus(), 1, 1)
     command = [sys.executable, "-m", "rldyno.trial.entry"]
@@ -52,17 +63,23 @@ def run_trial(
         return records.read_json(directory / OUTCOME_FILE), wall_s
 
 
+def values_of(algorithm: str, environment: str, changes: Mapping[str, Any]) -> Any:
+    """The shipped hyper-parameters with these changes."""
+    return dataclasses.replace(ALGORITHMS[algorithm].defaults(environment), **changes)
+
+
 def report(name: str, title: str, rows: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()) -> None:
     """Print the rows as a table and keep the same figures in .bench/<name>.json."""
     console = Console(width=150, highlight=False)
     table = Table(title=title)
-    for column in rows[0]:
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    for column in columns:
         table.add_column(
             column.replace("_", " "),
             justify="left" if column in ("network", "algorithm", "contestant") else "right",
         )
     for row in rows:
-        table.add_row(*(shown(value) for value in row.values()))
+        table.add_row(*(shown(row.get(column, "–")) for column in columns))
     console.print(table)
     for note in notes:
         console.print(note)

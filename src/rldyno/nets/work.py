@@ -42,11 +42,13 @@ class Net:
     outputs: int
     convolutions: hyper.Convolutions
     hidden: tuple[int, ...]
+    activation: str = "relu"
 
     @staticmethod
     def from_json(raw: Json) -> Net:
         layers = tuple((filters, kernel, stride) for filters, kernel, stride in raw["convolutions"])
-        return Net(raw["name"], tuple(raw["observation"]), raw["outputs"], layers, tuple(raw["hidden"]))
+        shape = raw["name"], tuple(raw["observation"]), raw["outputs"], layers, tuple(raw["hidden"])
+        return Net(*shape, raw.get("activation", "relu"))
 
 
 IMAGES = (4, 84, 84)
@@ -111,7 +113,7 @@ class Benchmark:
 def spec_of(algorithm: str, net: Net) -> Spec:
     """What is computed. Images are bytes for an agent, float32 for the classifier."""
     learner = LEARNERS[algorithm]
-    values = learner.hyper(convolutions=net.convolutions, hidden=net.hidden)
+    values = learner.hyper(convolutions=net.convolutions, hidden=net.hidden, activation=net.activation)
     observation_dtype = learner.image_dtype if net.convolutions else "float32"
     return learner.spec(values, net.observation, observation_dtype, net.outputs)
 
