@@ -58,18 +58,88 @@ def test_tensorflow_traces_once(mode: str) -> None:
     )
 
 
-def test_torch_compiles_once() -> None:
+@pytest.mark.parametrize("mode", ["compile", "aot"])
+def test_torch_compiles_once_and_runs_without_the_python_of_the_network(mode: str) -> None:
     run_script(
-        "torch:compile",
+        f"torch:{mode}",
         """
-        import torch
+        from rldyno_rig.backends import torch_maths as maths
+
+        def called(*arguments):
+            raise AssertionError("traced again, or not compiled")
+
         learner = make()
         update(learner, given()[0]), act(learner)
-        torch._dynamo.config.error_on_recompile = True
         state = learner.state()
+        maths.dense = learner._compile = called
         for lr in (1e-3, 0.5):
             update(learner, given()[1], lr), act(learner)
             learner.load(state)
+        """,
+    )
+
+
+def test_torch_learners_of_two_specs_live_side_by_side() -> None:
+    """Nothing checks at a call what a program was traced for: each learner must keep its own."""
+    run_script(
+        "torch:compile",
+        """
+        import dataclasses
+
+        def losses(learner):
+            return [learner.read(update(learner, batch))[0] for batch in given()]
+
+        alone = losses(make())
+        learner = make()
+        plain, spec = spec, dataclasses.replace(spec, hyper=algorithm.hyper(hidden=(8,), huber_delta=0.01))
+        other = make()
+        assert losses(other) != alone
+        assert losses(learner) == alone
+        """,
+    )
+
+
+def test_torch_packages_are_kept_by_all_that_decides_their_code() -> None:
+    run_script(
+        "torch:aot",
+        """
+        import dataclasses, os, tempfile
+        from rldyno_rig.backends import torch_compiled
+
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp()
+        learner = make()
+        loss = learner.read(update(learner, given()[0]))[0]
+        written = sorted(torch_compiled.packages().iterdir())
+        assert len(written) == 1, written
+
+        class Compiled(Exception):
+            pass
+
+        def compiled(*arguments):
+            raise Compiled
+
+        torch_compiled.write_package = compiled
+        learner = make()
+        assert learner.read(update(learner, given()[0]))[0] == loss
+
+        def compiles(learner):
+            try:
+                update(learner, given()[0])
+            except Compiled:
+                return True
+            return False
+
+        assert not compiles(make())
+        assert compiles(make("float64"))
+        threads = torch_compiled.torch.get_num_threads
+        torch_compiled.torch.get_num_threads = lambda: 2
+        assert compiles(make())
+        torch_compiled.torch.get_num_threads = threads
+        spec = dataclasses.replace(spec, hyper=algorithm.hyper(hidden=(8,), huber_delta=0.01))
+        assert compiles(make())
+        torch_compiled.hashes = lambda path: {"backend_sha256": "0" * 64}
+        spec = dataclasses.replace(spec, hyper=algorithm.hyper(hidden=(8,)))
+        assert compiles(make())
         """,
     )
 

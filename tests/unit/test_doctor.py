@@ -45,7 +45,7 @@ def test_a_machine_that_can_build_can_run() -> None:
 
 def test_a_missing_compiler_blocks_its_modes_only() -> None:
     report = report_toolchain(toolchain("torch").model_copy(update={"needs": (NEED,)}))
-    assert report.usable_modes == ["eager"]
+    assert report.usable_modes == ["eager", "aot"]
     assert any("torch:compile needs rldyno-no-such-compiler" in found.problem for found in report.findings)
     assert any(found.fix == "install it" for found in report.findings)
 

@@ -1,6 +1,6 @@
 """What the learners in PyTorch compute: network, losses, gradients and Adam.
 
-Each function runs as it stands, under the autograd tape, traced by `torch.compile` or captured as a graph.
+Each function runs as it stands, under the autograd tape, traced by a compiler or captured as a graph.
 """
 
 from __future__ import annotations
@@ -253,8 +253,8 @@ def gradient(model: Model, weights: Weights, target: Weights, batch: Batch) -> T
     return report(loss.detach(), priorities), torch.cat([g.flatten() for g in pieces])
 
 
-def traced_gradient(model: Model, flat: Tensor, target: Tensor, batch: Batch) -> Tuple[Tensor, Tensor]:
-    """The same as a function of the flat vectors, which `torch.compile` can trace in one piece."""
+def traced_gradient(model: Model, flat: Tensor, target: Tensor, *batch: Tensor) -> Tuple[Tensor, Tensor]:
+    """The same as a function of the flat vectors, which compilers can trace in one piece."""
 
     def loss_of(weights: Weights) -> Loss:
         return model.loss(model, weights, named(model, target), batch)
@@ -313,13 +313,13 @@ def descend(model: Model, flat: Tensor, m: Tensor, v: Tensor, gradient: Tensor, 
     model.step(model, flat, m, v, clip(model, gradient), scalars)
 
 
-def traced_choose(model: Model, flat: Tensor, obs: Tensor, noise: Optional[Tensor]) -> Batch:
+def traced_choose(model: Model, flat: Tensor, obs: Tensor, noise: Optional[Tensor] = None) -> Batch:
     return choose(model, named(model, flat), obs, noise)
 
 
 def traced_descend(
-    model: Model, flat: Tensor, target: Tensor, m: Tensor, v: Tensor, scalars: Tensor, batch: Batch
-) -> Tensor:
-    reported, gradient = traced_gradient(model, flat, target, batch)
+    model: Model, flat: Tensor, target: Tensor, m: Tensor, v: Tensor, scalars: Tensor, *batch: Tensor
+) -> Batch:
+    reported, gradient = traced_gradient(model, flat, target, *batch)
     descend(model, flat, m, v, gradient, scalars)
-    return reported
+    return (reported,)
