@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rldyno_rig.backends.torch_eager import Learner, hosted
 from rldyno_rig.backends.torch_maths import Batch, choose, convolve_by_product, descend, split_product
+from rldyno_rig.reference.optimiser import step_scalars
 from rldyno_rig.spec import Params, Spec
 
 
@@ -24,9 +25,17 @@ class CapturedLearner(Learner):
         self.acting_model = copy.copy(self.model)
         self.acting_model.convolve = convolve_by_product
         self.acting_model.product = split_product
-        self.scalars = torch.zeros(2, dtype=self.model.dtype, device=self.device)
-        self.scalars_host = torch.zeros(2, dtype=self.model.dtype, pin_memory=True)
-        self.scalars_read = torch.cuda.Event()
+        self.scalars: Dict[int, Scalars] = {}
+
+    def update_many(self, batches: Batch, lr: float) -> Tensor:
+        """All in one graph: one copy to the GPU and one launch, where single updates have one each."""
+        steps = range(self.t + 1, self.t + 1 + batches[0].shape[0])
+        self.t = steps[-1]
+        self._begin_waiting()
+        place = self._await(batches[0])
+        report = self._replay(batches[0].data_ptr(), lambda: zip(*batches), steps, lr)
+        self._consumed(place)
+        return report
 
     def _act(self, obs: Tensor, noise: Optional[Tensor]) -> Batch:
         graph = self.acting.get(obs.data_ptr())
@@ -39,33 +48,53 @@ class CapturedLearner(Learner):
             graph = self.acting[obs.data_ptr()] = Graph(act)
         return graph()
 
+    def _update(self, batch: Batch, lr: float) -> Tensor:
+        return self._replay(batch[0].data_ptr(), lambda: [batch], [self.t], lr)
+
     def _fetch(self, tensors: Batch) -> Tuple[np.ndarray, ...]:
         torch.cuda.current_stream().synchronize()
         # The next replay overwrites the graph's own output.
         return tuple([tensor.numpy().copy() for tensor in tensors])
 
-    def _update(self, batch: Batch, lr: float) -> Tensor:
-        self._set_scalars(lr)
-        graph = self.updating.get(batch[0].data_ptr())
+    def _replay(
+        self, place: int, batches: Callable[[], Iterable[Batch]], steps: Sequence[int], lr: float
+    ) -> Tensor:
+        """These steps on the batches at this address, which are looked at only to capture their graph."""
+        scalars = self.scalars.get(len(steps))
+        if scalars is None:
+            scalars = self.scalars[len(steps)] = Scalars(len(steps), self.model.dtype)
+        scalars.set([step_scalars(self.spec, t, lr) for t in steps])
+        graph = self.updating.get(place)
         if graph is None:
+            each = scalars.device.unbind()
 
             def update() -> Tensor:
-                report, gradient = self._gradient(batch)
-                with torch.no_grad():
-                    descend(self.model, self.flat, self.m, self.v, gradient, self.scalars)
+                for batch, step in zip(batches(), each):
+                    report, gradient = self._gradient(batch)
+                    with torch.no_grad():
+                        descend(self.model, self.flat, self.m, self.v, gradient, step)
                 return report
 
-            graph = self.updating[batch[0].data_ptr()] = Graph(update, mutated=(self.flat, self.m, self.v))
+            graph = self.updating[place] = Graph(update, mutated=(self.flat, self.m, self.v))
         return graph().clone()
 
-    def _set_scalars(self, lr: float) -> None:
-        scalars = self._scalars(lr)
-        host = self.scalars_host.numpy()
-        if not np.array_equal(scalars, host):
-            self.scalars_read.synchronize()
-            host[...] = scalars
-            self.scalars.copy_(self.scalars_host, non_blocking=True)
-            self.scalars_read.record()
+
+class Scalars:
+    """What the optimiser reads at each of some steps, on the device at an address that graphs know."""
+
+    def __init__(self, steps: int, dtype: torch.dtype) -> None:
+        self.device = torch.zeros((steps, 2), dtype=dtype, device="cuda")
+        self.host = torch.zeros((steps, 2), dtype=dtype, pin_memory=True)
+        self.copied = torch.cuda.Event()
+
+    def set(self, values: List[Tuple[float, float]]) -> None:
+        host = self.host.numpy()
+        given = np.array(values, host.dtype)
+        if not np.array_equal(given, host):
+            self.copied.synchronize()
+            host[...] = given
+            self.device.copy_(self.host, non_blocking=True)
+            self.copied.record()
 
 
 class Graph:
