@@ -70,13 +70,14 @@ def values_of(algorithm: str, environment: str, changes: Mapping[str, Any]) -> A
 
 def report(name: str, title: str, rows: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()) -> None:
     """Print the rows as a table and keep the same figures in .bench/<name>.json."""
-    console = Console(width=150, highlight=False)
+    console = Console(width=180, highlight=False)
     table = Table(title=title)
     columns = list(dict.fromkeys(column for row in rows for column in row))
     for column in columns:
         table.add_column(
             column.replace("_", " "),
-            justify="left" if column in ("network", "algorithm", "contestant") else "right",
+            justify="left" if column in ("algorithm", "contestant") else "right",
+            no_wrap=column in ("algorithm", "contestant"),
         )
     for row in rows:
         table.add_row(*(shown(row.get(column, "–")) for column in columns))
@@ -90,7 +91,9 @@ def report(name: str, title: str, rows: Sequence[Mapping[str, Any]], notes: Sequ
 
 
 def shown(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def median(values: Sequence[float]) -> float:
