@@ -32,6 +32,8 @@ class WorkerFacts:
     """Number of weights."""
     updates_per_call: int = 1
     """More than 1: the learner makes the updates of several minibatches in one call, `update_many`."""
+    loop: str = ""
+    """What ran the hot parts of the shared loop: c or numpy. Not said by older versions."""
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> WorkerFacts:

@@ -40,7 +40,7 @@ def backend_files(path: Path) -> List[Path]:
 
 
 def sources(root: Path) -> Iterable[Path]:
-    return sorted(root.rglob("*.py")) if root.is_dir() else [root]
+    return sorted([*root.rglob("*.py"), *root.rglob("*.c")]) if root.is_dir() else [root]
 
 
 def digest(paths: Iterable[Path]) -> str:

@@ -25,6 +25,9 @@ OUTCOME_FILE = "outcome.json"
 # The monotonic time at which the trial runner spawned the worker, as decimal text.
 SPAWN_VARIABLE = "RLDYNO_SPAWN_NS"
 
+# The path of the compiled hot parts of the loop; unset where there is no C compiler.
+NATIVE_VARIABLE = "RLDYNO_NATIVE"
+
 # In the value of an environment variable: the directory of a trial's caches.
 CACHES_PLACE = "{caches}"
 

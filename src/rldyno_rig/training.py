@@ -19,6 +19,7 @@ from rldyno_rig.backends.contract import Backend
 from rldyno_rig.clock import Clock
 from rldyno_rig.facts_file import WorkerFacts
 from rldyno_rig.loading import load_backend
+from rldyno_rig.parts import native
 from rldyno_rig.parts.streams import streams
 from rldyno_rig.recorder import Recorder
 from rldyno_rig.result_file import WorkerResult, crashed
@@ -178,6 +179,7 @@ def _facts(backend: Backend, job: Job) -> WorkerFacts:
         actions=network.actions,
         network=hyper.network_kind(network.convolutions),
         updates_per_call=updates_per_call(job.spec, job.learner),
+        loop=native.engine(),
         parameters=sum(int(np.prod(shape)) for shape in spec.parameter_shapes(network).values()),
         **identity.hashes(backend.__file__),
     )

@@ -91,8 +91,9 @@ def test_sum_tree_sets_duplicates_consistently() -> None:
 def test_priorities_sample_in_proportion_and_weigh_against_it() -> None:
     rng = np.random.default_rng(0)
     priorities = Priorities(4, exponent=1.0, eps=0.0, rng=rng)
+    priorities.newest(4)
     priorities.update(np.arange(4), np.array([1.0, 2.0, 3.0, 4.0]))
-    index, weight = priorities.sample(100_000, 4, beta=1.0)
+    index, weight = priorities.sample(100_000, beta=1.0)
     np.testing.assert_allclose(np.bincount(index) / len(index), [0.1, 0.2, 0.3, 0.4], atol=1e-3)
     np.testing.assert_allclose(weight[index == 0][0] / weight[index == 3][0], 4.0)
     assert weight.max() == 1.0

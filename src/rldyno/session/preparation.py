@@ -17,6 +17,7 @@ from rldyno.records.files import now_iso
 from rldyno.records.seal import write_record
 from rldyno.records.trial_state import TrialState, trial_state
 from rldyno.study.plan import Plan, Trial
+from rldyno.toolchains import native
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter, ensure
 from rldyno.trial.outcome import Ending, make_outcome
@@ -89,13 +90,13 @@ def prepare(
 
 def trial_file(trial: Trial, interpreter: Interpreter) -> TrialFile:
     """The complete trial.json, but for the conditions right before the start."""
-    chain = toolchain(trial.cell.framework)
+    chain, kind = toolchain(trial.cell.framework), network_kind(trial.cell.hyper.convolutions)
     return replace(
         trial.to_file(),
         backend=chain.backend,
         interpreter=str(interpreter.path),
         isolated=interpreter.isolated,
-        variables=chain.trial_variables(trial.cell.cores, network_kind(trial.cell.hyper.convolutions)),
+        variables={**chain.trial_variables(trial.cell.cores, kind), **native.variables()},
     )
 
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from rldyno_rig.algorithms.algorithm import Algorithm, Job, Variant
 from rldyno_rig.algorithms.loop import beat, finish
-from rldyno_rig.algorithms.replayed import first_update, memory_of, storing
+from rldyno_rig.algorithms.replayed import first_update, memory_of
 from rldyno_rig.clock import ACT, ENVIRONMENT, STORE, TRANSFER, UPDATE
 from rldyno_rig.hyper import Replayed
 from rldyno_rig.parts.episodes import Episodes
 from rldyno_rig.parts.exploration import Decision, epsilon_greedy
-from rldyno_rig.parts.replay import Replay, uniform_draws
+from rldyno_rig.parts.replay import Memory
 from rldyno_rig.parts.schedules import linear
 from rldyno_rig.schema import TRACED_STEPS
 from rldyno_rig.spec import Head, Q
@@ -52,7 +52,8 @@ def train(job: Job) -> int:
     hyper: Dqn = job.spec.hyper
     env, learner, recorder, count = job.env, job.learner, job.recorder, job.env.count
     put, act, mark = learner.put, learner.act, recorder.clock.mark
-    memory = memory_of(job, count if hyper.n_step == 1 else 1)
+    obs = env.reset()
+    memory, store = memory_of(job, obs, count if hyper.n_step == 1 else 1)
     recorder.replay_bytes, recorder.replay_rows = memory.nbytes, memory.capacity
     learn = updates(job, memory)
     decisions = exploration(job)
@@ -63,8 +64,6 @@ def train(job: Job) -> int:
     handle = None
     next_train, next_sync = first_update(hyper, count), hyper.target_sync
     max_steps = recorder.max_steps
-    obs = env.reset()
-    store = storing(job, memory, obs)
     recorder.start()
     while recorder.reason is None and step < max_steps:
         some_greedy, greedy, actions = next(decisions)
@@ -112,12 +111,12 @@ def exploration(job: Job) -> Iterator[Decision]:
     )
 
 
-def updates(job: Job, memory: Replay) -> Callable[[int], Any]:
+def updates(job: Job, memory: Memory) -> Callable[[int], Any]:
     """The round of updates that follows an environment step; it returns the handle of the last one."""
     hyper: Dqn = job.spec.hyper
     recorder, mark = job.recorder, job.recorder.clock.mark
     put, update = job.learner.put, job.learner.update
-    draws = uniform_draws(job.streams.sample, hyper.batch_size)
+    sample = memory.sampler(job.streams.sample, hyper.batch_size)
 
     def learn(step: int) -> Any:
         if not recorder.updates:
@@ -125,7 +124,7 @@ def updates(job: Job, memory: Replay) -> Callable[[int], Any]:
         lr = linear(hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps, step)
         handle = None
         for _ in range(hyper.updates_per_train):
-            batch = memory.sample(next(draws))
+            batch = sample()
             mark(STORE)
             placed = put(*batch)
             mark(TRANSFER)

@@ -9,12 +9,12 @@ import numpy as np
 
 from rldyno_rig.algorithms.algorithm import Algorithm, Job, Variant
 from rldyno_rig.algorithms.loop import finish
-from rldyno_rig.algorithms.replayed import first_update, memory_of, storing
+from rldyno_rig.algorithms.replayed import first_update, memory_of
 from rldyno_rig.clock import ACT, ENVIRONMENT, OTHER, READ, STORE, TRANSFER, UPDATE
 from rldyno_rig.hyper import Replayed
 from rldyno_rig.parts.episodes import Episodes
 from rldyno_rig.parts.priorities import Priorities
-from rldyno_rig.parts.replay import Replay
+from rldyno_rig.parts.replay import Memory
 from rldyno_rig.parts.schedules import linear
 from rldyno_rig.parts.streams import factorised
 from rldyno_rig.schema import TRACED_STEPS
@@ -66,7 +66,8 @@ def train(job: Job) -> int:
     hyper: Rainbow = job.spec.hyper
     env, learner, recorder, count = job.env, job.learner, job.recorder, job.env.count
     put, act, mark = learner.put, learner.act, recorder.clock.mark
-    memory = memory_of(job)
+    obs = env.reset()
+    memory, store = memory_of(job, obs)
     priorities = Priorities(memory.capacity, hyper.priority_exponent, hyper.priority_eps, job.streams.sample)
     recorder.replay_bytes = memory.nbytes + priorities.nbytes
     recorder.replay_rows = memory.capacity
@@ -79,8 +80,6 @@ def train(job: Job) -> int:
     loss: Optional[float] = None
     next_train, next_sync = first_update(hyper, count), hyper.target_sync
     max_steps = recorder.max_steps
-    obs = env.reset()
-    store = storing(job, memory, obs)
     recorder.start()
     while recorder.reason is None and step < max_steps:
         noise = next(acting_noise)
@@ -97,9 +96,8 @@ def train(job: Job) -> int:
         count_rewards(reward)
         if final_obs is not obs:
             episodes.ended(step, now, terminated, truncated)
-        stored = memory.added
         store(actions, obs, reward, terminated, truncated, final_obs)
-        priorities.newest(stored, memory.added)
+        priorities.newest(memory.stored())
 
         if step >= next_train:
             next_train += hyper.train_every
@@ -115,7 +113,7 @@ def train(job: Job) -> int:
     return finish(job, step, step // count, loss=loss)
 
 
-def updates(job: Job, memory: Replay, priorities: Priorities) -> Callable[[int], Optional[float]]:
+def updates(job: Job, memory: Memory, priorities: Priorities) -> Callable[[int], Optional[float]]:
     """The round of updates that follows an environment step; it returns the loss of the last one.
 
     Each one is read at once: its errors are the priorities from which the next one samples.
@@ -131,7 +129,7 @@ def updates(job: Job, memory: Replay, priorities: Priorities) -> Callable[[int],
         beta = linear(hyper.priority_beta_start, hyper.priority_beta_end, hyper.schedule_steps, step)
         loss = None
         for _ in range(hyper.updates_per_train):
-            index, weight = priorities.sample(hyper.batch_size, memory.size, beta)
+            index, weight = priorities.sample(hyper.batch_size, beta)
             noise = next(noise_of).reshape(3, -1)
             batch = (*memory.take(index), weight.astype(job.dtype), noise)
             mark(STORE)

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Callable, Sequence
+from typing import Sequence, Tuple
 
 import numpy as np
 
 from rldyno_rig.algorithms.algorithm import Job
 from rldyno_rig.hyper import Replayed
 from rldyno_rig.parts.n_step import Push, n_steps
-from rldyno_rig.parts.replay import Replay
+from rldyno_rig.parts.native import library
+from rldyno_rig.parts.native_replay import NativeReplay
+from rldyno_rig.parts.replay import Memory, Replay, Store
 
-Store = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
-"""Takes actions and what `Environment.step` returned for them."""
 
-
-def memory_of(job: Job, rows_at_once: int = 1) -> Replay:
-    """An empty memory, sized as the trial's hyper-parameters and observations say."""
-    network = job.spec.network
-    return Replay(
-        job.spec.hyper.capacity,
-        rows_at_once,
-        network.observation_shape,
-        network.observation_dtype,
-        job.dtype,
-        job.index_dtype,
-    )
+def memory_of(job: Job, first_obs: np.ndarray, rows_at_once: int = 1) -> Tuple[Memory, Store]:
+    """An empty memory of the size that the trial's hyper-parameters give it, and what stores a step in it."""
+    hyper: Replayed = job.spec.hyper
+    network, native = job.spec.network, library()
+    kinds = (network.observation_shape, network.observation_dtype, job.dtype, job.index_dtype)
+    if native is not None and job.env.count == 1:
+        memory = NativeReplay(native, hyper.n_step, hyper.gamma, hyper.capacity, *kinds)
+        return memory, memory.storing(first_obs)
+    replay = Replay(hyper.capacity, rows_at_once, *kinds)
+    return replay, storing(job, replay, first_obs)
 
 
 def first_update(hyper: Replayed, environments: int) -> int:

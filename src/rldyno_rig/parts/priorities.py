@@ -6,6 +6,8 @@ from typing import Tuple
 
 import numpy as np
 
+from rldyno_rig.parts.native import library
+from rldyno_rig.parts.native_tree import NativeSumTree
 from rldyno_rig.parts.sum_tree import SumTree
 
 
@@ -14,26 +16,29 @@ class Priorities:
 
     def __init__(self, capacity: int, exponent: float, eps: float, rng: np.random.Generator) -> None:
         self.capacity = capacity
-        self.tree = SumTree(capacity)
+        native = library()
+        self.tree = SumTree(capacity) if native is None else NativeSumTree(native, capacity)
         self.exponent, self.eps, self.rng = exponent, eps, rng
         self.highest = 1.0
+        self.known = 0
 
     @property
     def nbytes(self) -> int:
         return self.tree.nodes.nbytes
 
-    def newest(self, first: int, end: int) -> None:
-        """New transitions get the highest priority seen, so that they are sampled at least once.
+    def newest(self, stored: int) -> None:
+        """What was stored since the last call gets the highest priority seen, to be sampled at least once.
 
-        They are numbered from the start of the training; their number modulo the capacity is their position.
+        `stored` counts transitions since the start; the i-th is at position i modulo the capacity.
         """
-        if end > first:
-            index = np.arange(first, end) % self.capacity
-            self.tree.set(index, np.full(len(index), self.highest**self.exponent))
+        priority = self.highest**self.exponent
+        for i in range(self.known, stored):
+            self.tree.set_one(i % self.capacity, priority)
+        self.known = stored
 
-    def sample(self, count: int, size: int, beta: float) -> Tuple[np.ndarray, np.ndarray]:
+    def sample(self, count: int, beta: float) -> Tuple[np.ndarray, np.ndarray]:
         """One position from each of `count` equal slices of the total mass, and their weights."""
-        total = self.tree.total
+        total, size = self.tree.total, min(self.known, self.capacity)
         index = self.tree.find((np.arange(count) + self.rng.random(count)) * (total / count))
         weight = (size / total * self.tree.get(index)) ** -beta
         return index, weight / weight.max()

@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Tuple
+from typing import Any, Callable, Iterator, Protocol, Tuple
 
 import numpy as np
 
 DRAWN_AT_ONCE = 256
+
+Transitions = Tuple[np.ndarray, ...]
+"""obs, action, reward, discount, next_obs of a batch."""
+Store = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
+"""Takes actions and what `Environment.step` returned for them."""
+
+
+class Memory(Protocol):
+    """What the loops need of a replay memory."""
+
+    capacity: int
+
+    @property
+    def nbytes(self) -> int:
+        """Of all transitions that fit."""
+
+    def stored(self) -> int:
+        """Transitions stored since the start; the i-th is at position i modulo the capacity."""
+
+    def sampler(self, rng: np.random.Generator, batch_size: int) -> Callable[[], Transitions]:
+        """Gives transitions at uniformly random positions."""
+
+    def take(self, index: np.ndarray) -> Transitions:
+        """The transitions at these positions."""
 
 
 class Replay:
@@ -76,12 +100,14 @@ class Replay:
         self._discount[at] = discount
         self.added += 1
 
-    def sample(self, draws: np.ndarray) -> Tuple[np.ndarray, ...]:
-        """Transitions at uniformly random positions, from one number in [0, 1) each."""
-        return self.take((draws * self.size).astype(np.int64))
+    def stored(self) -> int:
+        return self.added
 
-    def take(self, index: np.ndarray) -> Tuple[np.ndarray, ...]:
-        """obs, action, reward, discount, next_obs at these positions."""
+    def sampler(self, rng: np.random.Generator, batch_size: int) -> Callable[[], Transitions]:
+        draws = uniform_draws(rng, batch_size)
+        return lambda: self.take((next(draws) * self.size).astype(np.int64))
+
+    def take(self, index: np.ndarray) -> Transitions:
         return (
             self.obs.take(index, 0),
             self.action.take(index),

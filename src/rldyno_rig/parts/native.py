@@ -1,0 +1,76 @@
+"""The library of `native.c`, which the lab compiles once on each machine; without it, NumPy does the same."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Optional
+
+from rldyno_rig.schema import NATIVE_VARIABLE
+
+SOURCE = Path(__file__).with_name("native.c")
+C, NUMPY = "c", "numpy"
+"""What runs the hot parts of the shared loop, as facts.json has it."""
+
+
+def library_name() -> str:
+    """A library of another source is never loaded: its name has the hash of the source."""
+    return "native-{}.so".format(hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16])
+
+
+@lru_cache(maxsize=None)
+def library() -> Optional[Any]:
+    """The library that the environment names; None where it could not be compiled or loaded."""
+    path = os.environ.get(NATIVE_VARIABLE, "")
+    if Path(path).name != library_name():
+        return None
+    try:
+        # PyDLL keeps the interpreter's lock: to let it go and take it again costs 45 ns a call.
+        found = ctypes.PyDLL(path)
+    except OSError:
+        return None
+    pointer: Any = ctypes.c_void_p
+    number: Any = ctypes.c_int64
+    for name, arguments in {
+        "rldyno_flush": (pointer, number),
+        "rldyno_take": (pointer, pointer, pointer),
+        "rldyno_sample": (pointer, number, pointer, pointer),
+        "rldyno_tree_set": (pointer, number, pointer, pointer, number),
+        "rldyno_tree_find": (pointer, number, pointer, pointer, number),
+    }.items():
+        function = getattr(found, name)
+        function.argtypes, function.restype = arguments, None
+    return found
+
+
+def engine() -> str:
+    return NUMPY if library() is None else C
+
+
+class Memory(ctypes.Structure):
+    """`memory` of native.c."""
+
+    _fields_ = [
+        *(
+            (name, ctypes.c_int64)
+            for name in ("capacity", "row_bytes", "action_bytes", "number_bytes", "added")
+        ),
+        ("transitions", ctypes.c_void_p),
+        *((name, ctypes.c_int64) for name in ("staged", "n", "taken", "begun")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("powers", "after", "first", "staged_action", "staged_reward", "ended")
+        ),
+    ]
+
+
+class Batch(ctypes.Structure):
+    """`batch` of native.c."""
+
+    _fields_ = [
+        ("rows", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("index", "obs", "action", "reward", "discount", "next_obs")),
+    ]
