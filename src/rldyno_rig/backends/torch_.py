@@ -46,7 +46,7 @@ def facts() -> Dict[str, Any]:
 
 
 def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> contract.Learner:
-    assert device == "cuda" or (device == "cpu" and mode != "cudagraph")
+    assert device == {"cudagraph": "cuda", "aot": "cpu"}.get(mode, device)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = dtype == "tf32"
     return LEARNERS[mode](spec, params, device, STORED[dtype])
 

@@ -74,6 +74,7 @@ class CompiledLearner(Learner):
 
     def _compile(self, function: Traced, inputs: List[Tensor]) -> Program:
         compile_alone()
+        allow_aot_compile()
         model = self.model
 
         def traced(*tensors: Tensor) -> Batch:
@@ -90,7 +91,8 @@ class CompiledLearner(Learner):
 class PackagedLearner(CompiledLearner):
     """AOTInductor: a package of C++, called straight through its loader. act 1: 16 µs, update 64: 128 µs.
 
-    Compiling takes longer than for `torch.compile`; a package that was kept is loaded in 5 ms.
+    Compiling takes longer than for `torch.compile`; a package that was kept is loaded in 5 ms. CPUs only:
+    with PyTorch 2.11 the process of a package for an H200 ended with a segmentation fault.
     """
 
     def _compile(self, function: Traced, inputs: List[Tensor]) -> Program:
@@ -104,7 +106,6 @@ class PackagedLearner(CompiledLearner):
 
     def _identity(self, function: Traced, inputs: List[Tensor]) -> str:
         """Of all that decides what a package computes and for which machine it is."""
-        on_gpu = self.on_gpu
         decides = (
             sorted(hashes(__file__).items()),
             self.spec,
@@ -113,7 +114,6 @@ class PackagedLearner(CompiledLearner):
             torch.__version__,
             torch.backends.cpu.get_cpu_capability(),
             torch.get_num_threads(),
-            (torch.cuda.get_device_name(), torch.backends.cuda.matmul.allow_tf32) if on_gpu else "cpu",
         )
         return hashlib.sha256(repr(decides).encode()).hexdigest()[:32]
 
@@ -147,3 +147,10 @@ def compile_alone() -> None:
     import torch._inductor.config
 
     torch._inductor.config.compile_threads = 1
+
+
+def allow_aot_compile() -> None:
+    """Off by default in PyTorch 2.11."""
+    import torch._dynamo.config
+
+    torch._dynamo.config.enable_aot_compile = True

@@ -138,7 +138,8 @@ class Learner:
         return to_host(tensors)
 
     def _act(self, obs: Tensor, noise: Optional[Tensor]) -> Batch:
-        with torch.inference_mode():
+        # What `torch.inference_mode` enters; by itself 2.5 of 33 µs less (DQN, one row).
+        with torch._C._InferenceMode(True):
             return choose(self.model, self.weights, obs, noise)
 
     def _update(self, batch: Batch, lr: float) -> Tensor:
