@@ -1,3 +1,3 @@
-from rldyno.cli import main
+from rldyno.start import main
 
 main()
