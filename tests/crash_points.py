@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import crash_proofs
 import crash_sessions as sessions
 import crash_setup
 from crash import Case, try_points
@@ -19,6 +20,7 @@ CASES: dict[str, Callable[[Path], Case]] = {
     "resume-early": lambda folder: sessions.resume(folder, 0.5),
     "resume-late": lambda folder: sessions.resume(folder, 0.8),
     "adaptive": sessions.adaptive,
+    "proof": crash_proofs.proof,
     "setup": crash_setup.setup,
     "setup-again": lambda folder: crash_setup.again(folder, crash_setup.lose_package),
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-CASES = ("run", "max-noise", "resume-early", "resume-late", "adaptive", "setup", "setup-again")
+CASES = ("run", "max-noise", "resume-early", "resume-late", "adaptive", "proof", "setup", "setup-again")
 SCRIPT = Path(__file__).parents[1] / "crash_points.py"
 
 

@@ -224,3 +224,18 @@ def test_many_files_in_one_read_keep_their_rows_apart(tmp_path: Path) -> None:
         "short:2: damaged line",
         "odd:2: damaged line",
     ]
+
+
+def test_what_a_killed_process_was_writing_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    own = files.owner()
+    dead = own.replace(str(os.getpid()), str(ended.pid))
+    elsewhere = "0" * 8 + dead[8:]
+    names = {owner: f".limits.json.{owner}.tmp" for owner in (own, dead, elsewhere)}
+    for name in (*names.values(), "limits.json", ".other.tmp"):
+        (tmp_path / name).touch()
+    files.remove_abandoned(tmp_path)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {names[own], names[elsewhere], "limits.json", ".other.tmp"}
+    assert not files.has_died(own)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from rldyno.config import cache_dir
 from rldyno.errors import Problem
 from rldyno.machine.cpus import available_cpus
 from rldyno.processes.rig import Runtime, end, ending, failed, start_rig
+from rldyno.processes.scratch import remove_abandoned_scratch, scratch_directory
 from rldyno.proofs import store
 from rldyno.proofs.certificate import Certificate, Subject
 from rldyno.records import files as records
@@ -51,6 +51,13 @@ def log_path(subject: Subject) -> Path:
     return cache_dir() / "proofs" / f"{name}.log"
 
 
+def remove_leftovers() -> None:
+    """What proofs whose process was killed left in the cache."""
+    remove_abandoned_scratch(cache_dir() / "proofs")
+    for folder in ("proofs", "certificates"):
+        records.remove_abandoned(cache_dir() / folder)
+
+
 def run_jobs(
     waiting: list[list[Subject]], interpreters: Mapping[str, Interpreter], part: Part
 ) -> Iterator[list[ClimbingProcess]]:
@@ -80,9 +87,7 @@ class ClimbingProcess:
         """Why not one proof was made."""
         self.closed = False
         self._made = 0
-        home = cache_dir() / "proofs"
-        home.mkdir(parents=True, exist_ok=True)
-        self._home = tempfile.TemporaryDirectory(dir=home)
+        self._home = scratch_directory(cache_dir() / "proofs")
         self.directory = Path(self._home.name)
         first = wanted[0]
         job = ProofJob(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rldyno.errors import Problem
 from rldyno.proofs import store
 from rldyno.proofs.certificate import Certificate, Subject
-from rldyno.proofs.jobs import ClimbingProcess, Part, run_jobs
+from rldyno.proofs.jobs import ClimbingProcess, Part, remove_leftovers, run_jobs
 from rldyno.records.seal import write_record
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig.algorithms import LEARNERS
@@ -89,6 +89,7 @@ def prove(
     Nothing is timed here, so every core may be used. A contestant whose process cannot prove anything does
     not stop the others; a Problem if none of them could. Where only a part is proven, nothing is kept.
     """
+    remove_leftovers()
     wanted = list(wanted)
     missing = to_make(wanted, interpreters, force or not part.whole)
     certificates = {

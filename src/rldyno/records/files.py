@@ -10,6 +10,7 @@ import json
 import os
 import stat
 import unicodedata
+import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,7 +44,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A path to write to, which takes the place of `path` at the end: also of a link, whose target stays."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
+    temporary = path.with_name(f".{path.name}.{owner()}{_TEMPORARY}")
     try:
         temporary.unlink(missing_ok=True)
         yield temporary
@@ -62,19 +63,34 @@ def is_temporary(path: Path) -> bool:
 def remove_abandoned(folder: Path) -> None:
     """Files of `write_atomically` in the folder whose process was killed. Other processes may work there."""
     for path in folder.glob(f".*{_TEMPORARY}"):
-        pid = path.name.removesuffix(_TEMPORARY).rpartition(".")[2]
-        if pid.isdigit() and not is_alive(int(pid)):
+        if has_died(path.name.removesuffix(_TEMPORARY)):
             path.unlink(missing_ok=True)
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
+def owner() -> str:
+    """This process, for names of what it may leave behind when it is killed: `2f9a01c4-4711`."""
+    return f"{_host()}-{os.getpid()}"
+
+
+def has_died(name: str) -> bool:
+    """Whether the `owner` at the end of a name was a process of this machine that has ended.
+
+    Caches may be on a disk that machines share: what another one does is not known.
+    """
+    host, _, pid = name.rpartition(".")[2].partition("-")
+    if host != _host() or not pid.isdigit():
         return False
-    except PermissionError:
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, OverflowError):
         return True
-    return True
+    except PermissionError:
+        return False
+    return False
+
+
+def _host() -> str:
+    return f"{zlib.crc32(os.uname().nodename.encode()):08x}"
 
 
 def _sync_directory(path: Path) -> None:

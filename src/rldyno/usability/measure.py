@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import psutil
 from rldyno.config import cache_dir, load_config
 from rldyno.errors import Problem
 from rldyno.machine.facts import machine_facts
+from rldyno.processes.scratch import remove_abandoned_scratch, scratch_directory
 from rldyno.records import files as records
 from rldyno.toolchains.catalogue import Toolchain, toolchain
 from rldyno.toolchains.resolve import Interpreter, resolve, state
@@ -104,9 +104,9 @@ def new_record(subject: MeasuredFramework) -> UsabilityRecord:
 def measured(subject: MeasuredFramework, part: str) -> Json:
     """One part. If it fails, the failure is its result, and the other parts are still measured."""
     home = cache_dir() / "usability"
-    home.mkdir(parents=True, exist_ok=True)
+    remove_abandoned_scratch(home)
     load = psutil.getloadavg()[0]
-    with tempfile.TemporaryDirectory(dir=home, prefix=".work-") as work:
+    with scratch_directory(home) as work:
         try:
             found = PARTS[part](subject, Path(work))
         except (OSError, RuntimeError, ValueError) as error:
