@@ -28,7 +28,7 @@ CHANGES = {
     "shutil.rmtree",
 }
 KILLED, FAILED = -signal.SIGKILL, 70
-SAMPLED = 8
+SAMPLED = 5
 """Points of each case in the unit tests."""
 
 

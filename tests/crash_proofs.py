@@ -24,7 +24,7 @@ os.replace(folder + "/partial", folder + "/proofs.json")
 
 
 def proof(folder: Path) -> Case:
-    """Its "interpreter" writes the proofs that it is told to."""
+    """Its "interpreter" writes whole proofs of what is wanted."""
     python = folder / "python"
     proofs = {subject.algorithm: whole_proof(subject.algorithm) for subject in WANTED}
     python.write_text(RIG.format(python=sys.executable, proofs=proofs))
