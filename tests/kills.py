@@ -42,6 +42,8 @@ KILLS_PER_CASE = 10
 PATIENCE_S = 120.0
 """For what takes a second on an idle machine."""
 POLL_S = 0.01
+TRAINING = 0.6
+"""Share of an undisturbed run in which trials run."""
 
 
 @dataclass
@@ -87,7 +89,7 @@ class Case:
         self.random = random.Random(f"{seed} {number}")
         self.out, self.temporary = home / "out", home / "tmp"
         self.temporary.mkdir(parents=True)
-        self.seeds = self.random.randint(3, 6)
+        self.seeds = self.random.randint(4, 8)
         self.study = home / "study.toml"
         self.study.write_text(STUDY.format(seeds=self.seeds))
         self.repeats = self.random.random() < 0.2
@@ -143,7 +145,7 @@ class Case:
         while self.kills.total() < most and lab.poll() is None:
             victim = self.random.choice((LAB, GROUP, RUNNER, WORKER))
             if victim in (LAB, GROUP):
-                self.wait(lab, self.random.uniform(0, self.life_s))
+                self.wait(lab, self.random.uniform(0, self.expected_s))
                 if lab.poll() is None:
                     (os.kill if victim == LAB else os.killpg)(lab.pid, signal.SIGKILL)
                     self.kills[victim] += 1
@@ -163,12 +165,18 @@ class Case:
             if victim == WORKER:
                 found = [worker for runner in found for worker in children(runner)]
             if found:
-                time.sleep(self.random.uniform(0, self.life_s / 6))
+                time.sleep(self.random.uniform(0, self.life_s * TRAINING / self.seeds))
                 if is_running(found[0]):
                     found[0].kill()
                     self.kills[victim] += 1
                 return
             time.sleep(POLL_S)
+
+    @property
+    def expected_s(self) -> float:
+        """How long the next run would take: its trials, and what comes before and after them."""
+        left = 1 - len(self.seen) / self.seeds
+        return self.life_s * (1 - TRAINING + TRAINING * left)
 
     def wait(self, lab: subprocess.Popen[bytes], seconds: float) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
