@@ -12,7 +12,8 @@ from pathlib import Path
 import crash_proofs
 import crash_sessions as sessions
 import crash_setup
-from crash import Case, try_points
+import crash_trial
+from crash import SAMPLED, Case, try_points
 
 CASES: dict[str, Callable[[Path], Case]] = {
     "run": sessions.plain,
@@ -20,6 +21,7 @@ CASES: dict[str, Callable[[Path], Case]] = {
     "resume-early": lambda folder: sessions.resume(folder, 0.5),
     "resume-late": lambda folder: sessions.resume(folder, 0.8),
     "adaptive": sessions.adaptive,
+    "trial": crash_trial.trial,
     "proof": crash_proofs.proof,
     "setup": crash_setup.setup,
     "setup-again": lambda folder: crash_setup.again(folder, crash_setup.lose_package),
@@ -38,7 +40,7 @@ def try_case(name: str, everywhere: bool) -> bool:
     )
     for flaw in result.bad[:50]:
         print(f"  {flaw}")
-    return not result.bad and result.tried > 5
+    return not result.bad and result.tried >= min(SAMPLED, result.points) > 0
 
 
 def main() -> int:

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-CASES = ("run", "max-noise", "resume-early", "resume-late", "adaptive", "proof", "setup", "setup-again")
+CASES = (
+    "run",
+    "max-noise",
+    "resume-early",
+    "resume-late",
+    "adaptive",
+    "trial",
+    "proof",
+    "setup",
+    "setup-again",
+)
 SCRIPT = Path(__file__).parents[1] / "crash_points.py"
 
 
