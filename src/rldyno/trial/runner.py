@@ -26,7 +26,7 @@ from rldyno.processes.children import EndWatch, kill_all
 from rldyno.processes.control import CANNOT_WRITE, StopFlag, pin, stop_signals
 from rldyno.processes.orphans import adopt_orphans, children, end_leftovers, end_orphans
 from rldyno.processes.rig import Runtime
-from rldyno.records.attempts import TRIAL_LOCK, put_aside
+from rldyno.records.attempts import TRIAL_LOCK, leftovers, put_aside
 from rldyno.records.files import now_iso
 from rldyno.records.locks import LockedError, locked
 from rldyno.records.outcome import Outcome
@@ -82,9 +82,9 @@ def _done_outcome(trial_dir: Path, trial: str) -> Outcome | None:
 def _attempt(
     trial_dir: Path, trial: TrialFile, cpus: tuple[int, ...] | None, probe_cpu: int | None
 ) -> Outcome:
+    if leftovers(trial_dir):
+        end_leftovers(trial_dir)  # they may still write
     attempt = put_aside(trial_dir)
-    if attempt > 1:
-        end_leftovers(trial_dir)
     pin(cpus)
     with stop_signals() as stop, caches.opened(trial_dir, trial) as place:
         runtime, started_at = runtime_of(trial, place), now_iso()
