@@ -175,17 +175,15 @@ def mxnet_loss(model: Any, weights: Any, target: Any, batch: Any) -> Any:
 
 
 def chainer_loss(model: Any, weights: Any, target: Any, batch: Any) -> Any:
-    import chainer
     import chainer.functions as F
 
     from rldyno_rig.backends import chainer_maths as maths
 
     obs, action, reward, discount, next_obs = batch
-    with chainer.no_backprop_mode():
-        after = maths.q_values(model, target, next_obs)
-        chooser = maths.q_values(model, weights, next_obs) if model.hyper.double else after
+    after = maths.fixed_q_values(model, target, next_obs)
+    chooser = maths.fixed_q_values(model, weights, next_obs) if model.hyper.double else after
     best = model.expected(model, chooser).argmax(1)
-    goal = reward[:, None] + discount[:, None] * after.array[np.arange(len(best)), best]
+    goal = reward[:, None] + discount[:, None] * after[np.arange(len(best)), best]
     points = maths.pick(maths.q_values(model, weights, obs), action)
     kappa, shape = model.hyper.huber_delta, (*goal.shape, goal.shape[1])
     u = np.broadcast_to(goal[:, None, :], shape) - F.broadcast_to(F.expand_dims(points, 2), shape)

@@ -11,6 +11,7 @@ import numpy as np
 from rldyno_rig.backends.in_place import project
 from rldyno_rig.layout import Layout, outputs_first, torso_layers
 from rldyno_rig.reference import losses
+from rldyno_rig.reference import network as reference
 from rldyno_rig.spec import CATEGORICAL, QUANTILES, SINGLE, Params, Spec, noise_shapes
 
 Outputs = Dict[str, Any]
@@ -126,18 +127,29 @@ def q_values(model: Model, weights: Network, obs: np.ndarray, noise: Optional[np
     return value + advantage - F.mean(advantage, axis=1, keepdims=True)
 
 
-def single(model: Model, q: Any) -> np.ndarray:
-    return q.array
+def fixed_q_values(
+    model: Model, weights: Network, obs: np.ndarray, noise: Optional[np.ndarray] = None
+) -> np.ndarray:
+    """`q_values` without gradient: what follows the network is NumPy."""
+    with chainer.no_backprop_mode():
+        outputs = forward(model, weights, obs, noise)
+    return reference.q_values(model.network, {name: output.array for name, output in outputs.items()})
 
 
-def categorical(model: Model, logits: Any) -> np.ndarray:
+def single(model: Model, q: np.ndarray) -> np.ndarray:
+    return q
+
+
+def categorical(model: Model, logits: np.ndarray) -> np.ndarray:
     """Σ z · softmax(logits)."""
-    return F.softmax(logits, axis=2).array @ model.z
+    means: np.ndarray = losses.softmax(logits) @ model.z
+    return means
 
 
-def quantiles(model: Model, points: Any) -> np.ndarray:
+def quantiles(model: Model, points: np.ndarray) -> np.ndarray:
     """Their mean."""
-    return points.array.mean(2)
+    means: np.ndarray = points.mean(2)
+    return means
 
 
 EXPECTED: Dict[str, Callable[..., np.ndarray]] = {
@@ -145,35 +157,35 @@ EXPECTED: Dict[str, Callable[..., np.ndarray]] = {
     CATEGORICAL: categorical,
     QUANTILES: quantiles,
 }
-"""Support of the head → value of each action, [batch, actions], from `q_values`. Without gradient."""
+"""Support of the head → value of each action, [batch, actions], from `fixed_q_values`."""
 
 
 def policy_and_value(model: Model, weights: Network, obs: np.ndarray) -> Tuple[Any, Any, Any]:
-    """(log-probability of every action, state value, logits)."""
+    """(log-probability of every action, state value [batch, 1], logits)."""
     outputs = forward(model, weights, obs)
-    return F.log_softmax(outputs["policy"]), outputs["value"][:, 0], outputs["policy"]
+    return F.log_softmax(outputs["policy"]), outputs["value"], outputs["policy"]
 
 
 def choose(model: Model, weights: Network, obs: np.ndarray, noise: Optional[np.ndarray]) -> Batch:
     """What `act` returns: the greedy action, or a sampled one with its log-probability and the value."""
     if not model.network.samples:
-        q = q_values(model, weights, obs, noise)
-        return (model.expected(model, q).argmax(1),)
+        return (model.expected(model, fixed_q_values(model, weights, obs, noise)).argmax(1),)
     outputs = forward(model, weights, obs)
-    logits = outputs["policy"]
-    action = (logits.array + noise).argmax(1)
-    return action, pick(F.log_softmax(logits), action).array, outputs["value"].array[:, 0]
+    # In NumPy from here: 0.85 of the time of Chainer's functions on one row, 0.70 in static mode.
+    logits = outputs["policy"].array
+    action = (logits + noise).argmax(1)
+    log_p = losses.log_softmax(logits)
+    return action, log_p[np.arange(len(action)), action], outputs["value"].array[:, 0]
 
 
 def dqn_loss(model: Model, weights: Network, target: Network, batch: Batch) -> Loss:
     obs, action, reward, discount, next_obs = batch
-    with chainer.no_backprop_mode():
-        q_next = q_values(model, target, next_obs).array
-        if model.hyper.double:
-            chosen = q_values(model, weights, next_obs).array.argmax(1)
-            best = q_next[np.arange(len(chosen)), chosen]
-        else:
-            best = q_next.max(1)
+    best = fixed_q_values(model, target, next_obs)
+    if model.hyper.double:
+        chosen = fixed_q_values(model, weights, next_obs).argmax(1)
+        best = best[np.arange(len(chosen)), chosen]
+    else:
+        best = best.max(1)
     goal = reward + discount * best
     q = pick(q_values(model, weights, obs), action)
     errors = F.huber_loss(q, goal, model.hyper.huber_delta, reduce="no")
@@ -184,28 +196,32 @@ def rainbow_loss(model: Model, weights: Network, target: Network, batch: Batch) 
     obs, action, reward, discount, next_obs, weight, noise = batch
     on_obs, on_next, on_target = noise
     rows = np.arange(len(action))
-    with chainer.no_backprop_mode():
-        chosen = model.expected(model, q_values(model, weights, next_obs, on_next)).argmax(1)
-        p_next = F.softmax(q_values(model, target, next_obs, on_target), axis=2).array[rows, chosen]
+    chosen = model.expected(model, fixed_q_values(model, weights, next_obs, on_next)).argmax(1)
+    p_next = losses.softmax(fixed_q_values(model, target, next_obs, on_target)[rows, chosen])
     goal = project(model.spec, reward, discount, p_next)
     log_p = F.log_softmax(pick(q_values(model, weights, obs, on_obs), action))
     cross_entropy = -F.sum(log_p * goal, axis=1)
-    return F.sum(cross_entropy * weight) / len(rows), cross_entropy.array
+    return F.sum(cross_entropy * (weight / len(rows))), cross_entropy.array
 
 
 def a2c_loss(model: Model, weights: Network, target: Network, batch: Batch) -> Loss:
     obs, action, advantage, ret = batch
     log_p, value, _ = policy_and_value(model, weights, obs)
-    policy = pick(log_p, action) * -advantage
-    return actor_critic_loss(model, policy, F.square(value - ret), log_p), None
+    policy = pick(log_p, action) * (advantage / -len(ret))
+    return actor_critic_loss(model, policy, F.square(value - ret[:, None]), log_p), None
 
 
 def ppo_loss(model: Model, weights: Network, target: Network, batch: Batch) -> Loss:
+    """With −A/n as a constant the least of the two becomes the largest, and no mean is left to take.
+
+    Every function costs 60 µs forwards and as much again for each that its gradient calls.
+    """
     obs, action, old_log_prob, advantage, ret, old_value = batch
-    reach = model.hyper.clip_range
+    reach, ret, old_value = model.hyper.clip_range, ret[:, None], old_value[:, None]
     log_p, value, _ = policy_and_value(model, weights, obs)
     ratio = F.exp(pick(log_p, action) - old_log_prob)
-    policy = -F.minimum(ratio * advantage, F.clip(ratio, 1 - reach, 1 + reach) * advantage)
+    share = advantage / -len(ret)
+    policy = F.maximum(ratio * share, F.clip(ratio, 1 - reach, 1 + reach) * share)
     squares = F.square(value - ret)
     if model.hyper.value_clip:
         moved = F.clip(value - old_value, -reach, reach)
@@ -218,13 +234,13 @@ def classifier_loss(model: Model, weights: Network, target: Network, batch: Batc
     return F.softmax_cross_entropy(q_values(model, weights, obs), label), None
 
 
-def actor_critic_loss(model: Model, policy_losses: Any, value_losses: Any, log_p: Any) -> Any:
-    """Mean over the rows of policy loss + c_v · value loss − c_e · H(π)."""
-    hyper = model.hyper
-    total = F.sum(policy_losses + value_losses * hyper.value_coefficient)
+def actor_critic_loss(model: Model, policy_shares: Any, value_losses: Any, log_p: Any) -> Any:
+    """Sum of the shares of the policy loss + mean over the rows of c_v · value loss − c_e · H(π)."""
+    hyper, size = model.hyper, len(policy_shares)
+    total = F.sum(policy_shares) + F.sum(value_losses) * (hyper.value_coefficient / size)
     if hyper.entropy_coefficient:
-        total += F.sum(F.exp(log_p) * log_p) * hyper.entropy_coefficient
-    return total / len(policy_losses)
+        total += F.sum(F.exp(log_p) * log_p) * (hyper.entropy_coefficient / size)
+    return total
 
 
 LOSSES: Dict[str, Callable[..., Loss]] = {
