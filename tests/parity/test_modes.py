@@ -310,3 +310,36 @@ def test_tanh_of_graphs_is_numpys_for_any_strides_and_numbers(contestant: str) -
         assert "Tanh" in names, names
         """,
     )
+
+
+@pytest.mark.parametrize("convolutions", [(), ((4, 4, 2),)])
+def test_jax_makes_several_updates_in_one_program_only_where_that_is_faster(convolutions: tuple) -> None:
+    """XLA's convolutions are slow inside a loop on a CPU. Elsewhere: traced once, one program per call."""
+    run_script(
+        "jax:jit",
+        f"""
+        from rldyno_rig.algorithms import stacked_batch
+        from rldyno_rig.backends import jax_maths as maths
+
+        convolutions = {convolutions!r}
+        if convolutions:
+            hyper = algorithm.hyper(hidden=(8,), convolutions=convolutions)
+            spec = algorithm.spec(hyper, (1, 8, 8), "uint8", 2)
+            params = draw_params(spec, np.random.default_rng(3))
+            assert not hasattr(make(), "update_many")
+        else:
+            learner = make()
+            batches = stacked_batch(spec, np.random.default_rng(0), "float32", backend.INDEX_DTYPE, 16, 5)
+            traced = []
+            network = maths.forward
+            maths.forward = lambda *args: traced.append(1) or network(*args)
+            learner.update_many(learner.put(*batches), 1e-3)
+            once = len(traced)
+            learner._descend = None
+            for lr in (1e-3, 0.5):
+                learner.update_many(learner.put(*batches), lr)
+            assert once == len(traced) == 1, traced
+            assert learner.state()["t"] == 15
+        """,
+        algorithm="ppo",
+    )
