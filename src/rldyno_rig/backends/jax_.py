@@ -85,8 +85,8 @@ def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> cont
 def _kind(spec: Spec, mode: str, device: str) -> Type[Learner]:
     if mode == "eager":
         return Learner
-    # With convolutions a scan is slower. XLA has no fast ones for the body of a loop on a CPU: 13 times as long
-    # (32 rows). On a GPU minibatches of images travel while it works on the one before: 1.13 times (128 rows).
+    # With convolutions a scan is slower. On a CPU XLA has no fast ones for the body of a loop: 13 times as
+    # long (32 rows). On a GPU images travel while it works on the batch before: 1.13 times (128 rows).
     scans = not spec.network.convolutions
     if device == "cpu":
         return ScanningLearner if scans else JittedLearner
@@ -251,7 +251,7 @@ class ScanningLearner(JittedLearner):
     """Several updates are one program too, a loop over their batches.
 
     An update of 128 rows (64-64 tanh) then takes 134 µs, not 203: about 70 of each call are its own. With the
-    loop unrolled by 2, 4 and 16 it takes 142, 149 and 206. On an H200: 104, not 188; by 4 and 16: 103 and 128.
+    loop unrolled by 2, 4 and 16 it takes 142, 149 and 206. On an H200 104, not 188; unrolled 103 to 128.
     """
 
     def __init__(self, spec: Spec, params: Params, dtype: str) -> None:
