@@ -17,6 +17,7 @@ from closed_runs import trial
 from rldyno.toolchains import native as compiled
 from rldyno_rig import identity, schema, training
 from rldyno_rig.parts import native
+from rldyno_rig.parts.advantage import gae
 from rldyno_rig.parts.n_step import n_steps
 from rldyno_rig.parts.native_replay import WAITING, NativeReplay
 from rldyno_rig.parts.native_tree import NativeSumTree
@@ -184,6 +185,21 @@ def test_the_sum_tree_is_the_one_in_numpy(library: Path, use: Callable[[Path | s
             np.testing.assert_array_equal(plain.find(mass), fast.find(mass))
 
 
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_advantages_are_those_of_numpy(dtype: str, library: Path, use: Callable[[Path | str], Any]) -> None:
+    rng = np.random.default_rng(0)
+    for steps, count in ((1, 1), (5, 8), (32, 3)):
+        reward, value, bootstrap = (10 * rng.standard_normal((3, steps, count))).astype(dtype)
+        ended, last = rng.random((steps, count)) < 0.2, rng.standard_normal(count).astype(dtype)
+        found = []
+        for path in ("", library):
+            use(path)
+            found.append(gae(reward, value, bootstrap, ended, last, 0.98, 0.93))
+        assert found[0].dtype == found[1].dtype == dtype
+        np.testing.assert_array_equal(*found)
+
+
 def test_one_leaf_is_set_like_many() -> None:
     one, many = SumTree(37), SumTree(37)
     for index in (0, 36, 5, 5):
@@ -194,7 +210,7 @@ def test_one_leaf_is_set_like_many() -> None:
 
 @needs_compiler
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["dqn", "rainbow"])
+@pytest.mark.parametrize("algorithm", ["dqn", "rainbow", "a2c", "ppo"])
 def test_a_training_takes_the_same_actions(
     algorithm: str, library: Path, tmp_path: Path, use: Callable[[Path | str], Any]
 ) -> None:

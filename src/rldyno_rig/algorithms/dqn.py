@@ -63,7 +63,7 @@ def train(job: Job) -> int:
     step = acts = 0
     handle = None
     next_train, next_sync = first_update(hyper, count), hyper.target_sync
-    max_steps = recorder.max_steps
+    max_steps, train_every = recorder.max_steps, hyper.train_every
     recorder.start()
     while recorder.reason is None and step < max_steps:
         some_greedy, greedy, actions = next(decisions)
@@ -86,7 +86,7 @@ def train(job: Job) -> int:
         store(actions, obs, reward, terminated, truncated, final_obs)
 
         if step >= next_train:
-            next_train += hyper.train_every
+            next_train += train_every
             handle = learn(step)
         if step >= next_sync:
             next_sync += hyper.target_sync
@@ -117,20 +117,24 @@ def updates(job: Job, memory: Memory) -> Callable[[int], Any]:
     recorder, mark = job.recorder, job.recorder.clock.mark
     put, update = job.learner.put, job.learner.update
     sample = memory.sampler(job.streams.sample, hyper.batch_size)
+    rates, rounds = (
+        (hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps),
+        hyper.updates_per_train,
+    )
 
     def learn(step: int) -> Any:
         if not recorder.updates:
             recorder.learns(step, mark(STORE))
-        lr = linear(hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps, step)
+        lr = linear(*rates, step)
         handle = None
-        for _ in range(hyper.updates_per_train):
+        for _ in range(rounds):
             batch = sample()
             mark(STORE)
             placed = put(*batch)
             mark(TRANSFER)
             handle = update(placed, lr)
             mark(UPDATE)
-        recorder.updates += hyper.updates_per_train
+        recorder.updates += rounds
         return handle
 
     return learn

@@ -57,33 +57,35 @@ class Collector:
         noise = gumbel(self.job.streams.explore, (hyper.rollout_steps, *self.no_noise.shape), self.job.dtype)
         self.ended[:] = False
         self.bootstrap[:] = 0
+        count_rewards = self.episodes.count
         obs = self.current
         for t in range(hyper.rollout_steps):
-            mark(OTHER)
+            mark(STORE)
             placed = put(obs, noise[t])
             mark(TRANSFER)
             action, log_prob, value = act(*placed)
             mark(ACT)
             self.obs[t], self.action[t], self.log_prob[t], self.value[t] = obs, action, log_prob, value
-            if self.step < TRACED_STEPS:
-                recorder.trace(self.step, action)
             mark(STORE)
             obs, reward, terminated, truncated, final_obs = env.step(action)
             now = mark(ENVIRONMENT)
+            if self.step < TRACED_STEPS:
+                recorder.trace(self.step, action)
             self.step += count
             self.reward[t] = reward
-            self.episodes.count(reward)
+            count_rewards(reward)
             if final_obs is not obs:
                 np.logical_or(terminated, truncated, out=self.ended[t])
                 self.episodes.ended(self.step, now, terminated, truncated)
                 cut_off = truncated & ~terminated
                 if cut_off.any():
-                    mark(OTHER)
+                    mark(STORE)
                     self.bootstrap[t] = np.where(cut_off, self.values(final_obs), 0)
             if recorder.reason is not None:
                 return None
             if now >= recorder.next_beat:
                 recorder.beat(now, self.step, None)
+                mark(OTHER)
         self.current = obs
         mark(STORE)
         last_value = self.values(obs)

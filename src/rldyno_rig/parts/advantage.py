@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+
+from rldyno_rig.parts.native import library
 
 
 def gae(
@@ -20,6 +24,11 @@ def gae(
     `ended`, V(s_{t+1}) is `bootstrap`: 0 after a termination, the value of the final observation after a
     time limit; and the sum stops there.
     """
+    native = library()
+    if native is not None:
+        given = (reward, value, bootstrap, last_value, ended)
+        if all(a.flags.c_contiguous for a in given) and all(a.dtype == value.dtype for a in given[:-1]):
+            return _native_gae(native, *given, gamma, gae_lambda)
     following = np.concatenate([value[1:], last_value[None]])
     delta = reward + gamma * np.where(ended, bootstrap, following) - value
     decay = (gamma * gae_lambda) * (1 - ended.astype(value.dtype))
@@ -28,6 +37,18 @@ def gae(
     for t in range(len(reward) - 1, -1, -1):
         running = delta[t] + decay[t] * running
         advantage[t] = running
+    return advantage
+
+
+PRECISIONS = {np.dtype("float32"): "rldyno_gae_float", np.dtype("float64"): "rldyno_gae_double"}
+
+
+def _native_gae(native: Any, *given: Any) -> np.ndarray:
+    *arrays, gamma, gae_lambda = given
+    value: np.ndarray = arrays[1]
+    advantage = np.empty_like(value)
+    addresses = [array.ctypes.data for array in (*arrays, advantage)]
+    getattr(native, PRECISIONS[value.dtype])(*addresses, *value.shape, gamma, gamma * gae_lambda)
     return advantage
 
 

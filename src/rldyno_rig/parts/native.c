@@ -77,8 +77,10 @@ typedef struct {
 
 void rldyno_take(const memory *m, const int64_t *index, const batch *b) {
     int64_t row = m->row_bytes, a = m->action_bytes, f = m->number_bytes, stride = transition_bytes(m);
-    for (int64_t i = 0; i < b->rows; i++)
+    for (int64_t i = 0; i < b->rows; i++) {
         __builtin_prefetch(m->transitions + index[i] * stride);
+        __builtin_prefetch(m->transitions + (index[i] + 1) * stride - 1);
+    }
     for (int64_t i = 0; i < b->rows; i++) {
         const char *from = m->transitions + index[i] * stride;
         copy(b->obs + i * row, from, row);
@@ -119,3 +121,21 @@ void rldyno_tree_find(const double *nodes, int64_t leaves, const double *mass, i
         found[i] = at - leaves;
     }
 }
+
+/* Generalised advantages of [steps, count]; every product and sum is rounded to `real`, as NumPy rounds. */
+#define GAE(name, real)                                                                                               \
+    void name(const real *reward, const real *value, const real *bootstrap, const real *last_value,                   \
+              const uint8_t *ended, real *advantage, int64_t steps, int64_t count, double gamma, double decay) {    \
+        real discount = (real)gamma, factor = (real)decay;                                                            \
+        for (int64_t t = steps - 1; t >= 0; t--)                                                                      \
+            for (int64_t i = t * count; i < (t + 1) * count; i++) {                                                   \
+                real following = t == steps - 1 ? last_value[i - t * count] : value[i + count];                       \
+                real later = t == steps - 1 || ended[i] ? 0 : advantage[i + count];                                   \
+                real delta = reward[i] + discount * (ended[i] ? bootstrap[i] : following);                            \
+                delta = delta - value[i];                                                                             \
+                advantage[i] = delta + factor * later;                                                                \
+            }                                                                                                         \
+    }
+
+GAE(rldyno_gae_float, float)
+GAE(rldyno_gae_double, double)

@@ -40,6 +40,8 @@ def library() -> Optional[Any]:
         "rldyno_sample": (pointer, number, pointer, pointer),
         "rldyno_tree_set": (pointer, number, pointer, pointer, number),
         "rldyno_tree_find": (pointer, number, pointer, pointer, number),
+        "rldyno_gae_float": (*[pointer] * 6, number, number, ctypes.c_double, ctypes.c_double),
+        "rldyno_gae_double": (*[pointer] * 6, number, number, ctypes.c_double, ctypes.c_double),
     }.items():
         function = getattr(found, name)
         function.argtypes, function.restype = arguments, None
