@@ -80,18 +80,20 @@ def test_it_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @needs_compiler
-def test_a_library_of_other_source_is_not_loaded(
+def test_a_library_that_is_named_must_be_the_right_one(
     library: Path, tmp_path: Path, use: Callable[[Path | str], Any]
 ) -> None:
     assert use(library) is not None
     assert native.engine() == native.C
     other = tmp_path / "native-0123456789abcdef.so"
     shutil.copy(library, other)
-    assert use(other) is None
+    with pytest.raises(ImportError, match="compiled from other code"):
+        use(other)
     unreadable = tmp_path / library.name
     unreadable.write_text("not a library")
-    assert use(unreadable) is None
-    assert use(tmp_path / "gone" / library.name) is None
+    for path in (unreadable, tmp_path / "gone" / library.name):
+        with pytest.raises(ImportError, match="rldyno run"):
+            use(path)
 
 
 def test_its_source_is_part_of_the_code_that_ran() -> None:

@@ -15,6 +15,8 @@ SOURCE = Path(__file__).with_name("native.c")
 C, NUMPY = "c", "numpy"
 """What runs the hot parts of the shared loop, as facts.json has it."""
 
+FAILED = "the shared loop cannot use {}: {}. To compile it again, start the study again with `rldyno run`"
+
 
 def library_name() -> str:
     """A library of another source is never loaded: its name has the hash of the source."""
@@ -23,15 +25,20 @@ def library_name() -> str:
 
 @lru_cache(maxsize=None)
 def library() -> Optional[Any]:
-    """The library that the environment names; None where it could not be compiled or loaded."""
-    path = os.environ.get(NATIVE_VARIABLE, "")
-    if Path(path).name != library_name():
+    """The library that the environment names; None where it names none: there NumPy does the work.
+
+    One that is named must be used. Else one contestant of a study could run in C and another in NumPy.
+    """
+    path = os.environ.get(NATIVE_VARIABLE)
+    if not path:
         return None
+    if Path(path).name != library_name():
+        raise ImportError(FAILED.format(path, "it was compiled from other code"))
     try:
         # PyDLL keeps the interpreter's lock: to let it go and take it again costs 45 ns a call.
         found = ctypes.PyDLL(path)
-    except OSError:
-        return None
+    except OSError as error:
+        raise ImportError(FAILED.format(path, error)) from error
     pointer: Any = ctypes.c_void_p
     number: Any = ctypes.c_int64
     for name, arguments in {
