@@ -17,7 +17,7 @@ import numpy as np
 from rldyno_rig.algorithms import registered
 from rldyno_rig.algorithms.algorithm import Algorithm, Variant
 from rldyno_rig.algorithms.dqn import Dqn, DqnBatch, synthetic, train
-from rldyno_rig.job_files import ProofJob
+from rldyno_rig.job_files import ProofJob, ProofSubject
 from rldyno_rig.loading import load_backend
 from rldyno_rig.proof import job as proof_job
 from rldyno_rig.reference import losses
@@ -242,7 +242,7 @@ def proof_of(backend: str, mode: str, network: str, dtypes: Sequence[str], loss:
     job = ProofJob(backend, mode, "cpu", tuple(dtypes), ())
     maths = backend + "maths" if backend + "maths" in LOSSES else "symbolic_maths"
     with added(maths, loss=loss):
-        return proof_job._prove(load_backend(backend), job, "qrdqn", network)
+        return proof_job._prove(load_backend(backend), job, ProofSubject("qrdqn", network))
 
 
 def failing(proof: Any) -> list[str]:

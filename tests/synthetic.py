@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ import numpy as np
 
 from rldyno_rig import hyper, schema
 from rldyno_rig.algorithms import ALGORITHMS
+from rldyno_rig.proof.forms import shape_of
+from rldyno_rig.shape import Shape as LearnerShape
 from synthetic_outcome import gpu_json, memory_json, outcome_json, threshold_json, write_failure, write_json
 from synthetic_series import (
     STOP_EPISODES,
@@ -115,7 +117,9 @@ def write_results(directory: Path, shape: Shape | None = None, seed: int = 0) ->
         if index < len(asked) - shape.pending:
             write_trial(home, trial, by_name[trial["contestant"]], rng, shape)
     for contestant, algorithm, device in product(shape.contestants, shape.algorithms, shape.devices):
-        write_certificate(directory, contestant, algorithm, device)
+        shapes = {shape_that_ran(trial) for trial in asked if trial["algorithm"] == algorithm}
+        for proven in (None, *shapes):
+            write_certificate(directory, contestant, algorithm, device, proven)
     write_json(
         directory / "manifest.json",
         manifest_json(asked, study) | (limits_json(shape) if shape.limits else {}),
@@ -207,6 +211,13 @@ def trial_json(
     }
 
 
+def shape_that_ran(trial: Mapping[str, Any]) -> LearnerShape:
+    algorithm = ALGORITHMS[trial["algorithm"]]
+    known = {entry.name for entry in fields(algorithm.hyper)}
+    values = {name: value for name, value in trial["hyper"].items() if name in known}
+    return shape_of(algorithm.spec(algorithm.hyper_from_json(values), (4,), "float32", 2))
+
+
 def facts_json(contestant: Contestant) -> dict[str, Any]:
     return {
         "python": "3.11.7",
@@ -222,21 +233,24 @@ def facts_json(contestant: Contestant) -> dict[str, Any]:
     }
 
 
-def write_certificate(directory: Path, contestant: Contestant, algorithm: str, device: str) -> None:
+def write_certificate(
+    directory: Path, contestant: Contestant, algorithm: str, device: str, shape: LearnerShape | None
+) -> None:
     if contestant.certificate == "absent":
         return
     failed = contestant.certificate == "failed"
     facts = facts_json(contestant)
-    wrong = ("gradients", "float64") if failed else None
+    wrong = ("gradients", "float64") if failed and shape is None else None
     rungs = [
         replace(rung, error=3e-2) if (rung.name, rung.dtype) == wrong else rung
-        for rung in whole_rungs(algorithm, "mlp", device)
+        for rung in whole_rungs(algorithm, "mlp", device, shape)
     ]
     certificate = {
         "contestant": contestant.name,
         "algorithm": algorithm,
         "network": "mlp",
         "device": device,
+        **({} if shape is None else {"shape": shape.to_json()}),
         "mode": contestant.name.split(":")[1],
         "passed": not failed,
         "backend_sha256": "0" * 64 if contestant.certificate == "stale" else facts["backend_sha256"],
@@ -245,7 +259,8 @@ def write_certificate(directory: Path, contestant: Contestant, algorithm: str, d
         "rungs": [rung.to_json() for rung in rungs],
         "made_at": "2026-01-02T03:04:05+00:00",
     }
-    name = f"{contestant.name.replace(':', '-')}-{algorithm}-mlp-{device}.json"
+    key = "" if shape is None else f"-{shape.key}"
+    name = f"{contestant.name.replace(':', '-')}-{algorithm}-mlp-{device}{key}.json"
     write_json(directory / "certificates" / name, certificate)
 
 
@@ -258,7 +273,8 @@ def write_trial(
     if reason != "done":
         write_failure(home, trial, reason)
         return
-    write_json(home / schema.FACTS_FILE, facts_json(contestant))
+    ran = shape_that_ran(trial).to_json()
+    write_json(home / schema.FACTS_FILE, {**facts_json(contestant), "shape": ran})
     speed = contestant.steps_per_s * trial["cores"] ** 0.3 * rng.lognormal(0, 0.04)
     *early, calls = (part * rng.lognormal(0, 0.05) for part in contestant.startup_s)
     startup = [*early, 0.75 * calls, 0.25 * calls]

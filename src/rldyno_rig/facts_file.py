@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from rldyno_rig.schema import SCHEMA_VERSION
+from rldyno_rig.shape import Shape
 
 
 @dataclass(frozen=True)
@@ -34,17 +35,22 @@ class WorkerFacts:
     """More than 1: the learner makes the updates of several minibatches in one call, `update_many`."""
     loop: str = ""
     """What ran the hot parts of the shared loop: c or numpy. Not said by older versions."""
+    shape: Optional[Shape] = None
+    """In which the learner ran; None in records from before shapes were proven."""
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> WorkerFacts:
         known = {name: values[name] for name in _FIELDS if values.get(name) is not None}
         known["observation_shape"] = tuple(values.get("observation_shape") or ())
+        if "shape" in known:
+            known["shape"] = Shape.from_json(known["shape"])
         return WorkerFacts(**known)
 
     def to_json(self) -> Dict[str, Any]:
         written: Dict[str, Any] = {"schema": SCHEMA_VERSION}
         written.update({name: getattr(self, name) for name in _FIELDS})
         written["observation_shape"] = list(self.observation_shape)
+        written["shape"] = None if self.shape is None else self.shape.to_json()
         return written
 
 

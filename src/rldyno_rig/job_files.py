@@ -8,12 +8,33 @@ from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from rldyno_rig.hyper import tuples
+from rldyno_rig.shape import Shape
 
 PROOF_FILE = "job.json"
 TIMING_FILE = "time.json"
 LIMITS_FILE = "limits.json"
 USABILITY_FILE = "usability.json"
 ENVIRONMENTS_FILE = "environments.json"
+
+
+@dataclass(frozen=True)
+class ProofSubject:
+    """What one proof is about."""
+
+    algorithm: str
+    network: str
+    """mlp or cnn."""
+    shape: Optional[Shape] = None
+    """Of a study; None: small forms, in which every branch of the loss is proven."""
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> ProofSubject:
+        shape = values["shape"]
+        given = None if shape is None else Shape.from_json(shape)
+        return ProofSubject(values["algorithm"], values["network"], given)
+
+    def to_json(self) -> Dict[str, Any]:
+        return {**vars(self), "shape": None if self.shape is None else self.shape.to_json()}
 
 
 @dataclass(frozen=True)
@@ -25,17 +46,17 @@ class ProofJob:
     mode: str
     device: str
     dtypes: Tuple[str, ...]
-    subjects: Tuple[Tuple[str, str], ...]
-    """(algorithm, kind of network) of each proof."""
+    subjects: Tuple[ProofSubject, ...]
     rungs: Tuple[str, ...] = ()
     """Only these; empty for all of them."""
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> ProofJob:
-        return ProofJob(**_known(ProofJob, values))
+        subjects = tuple(map(ProofSubject.from_json, values["subjects"]))
+        return ProofJob(**{**_known(ProofJob, values), "subjects": subjects})
 
     def to_json(self) -> Dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "subjects": [subject.to_json() for subject in self.subjects]}
 
 
 @dataclass(frozen=True)

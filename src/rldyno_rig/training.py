@@ -21,6 +21,7 @@ from rldyno_rig.facts_file import WorkerFacts
 from rldyno_rig.loading import load_backend
 from rldyno_rig.parts import native
 from rldyno_rig.parts.streams import streams
+from rldyno_rig.proof.forms import shape_of
 from rldyno_rig.recorder import Recorder
 from rldyno_rig.result_file import WorkerResult, crashed
 from rldyno_rig.trial_file import TrialFile
@@ -181,6 +182,7 @@ def _facts(backend: Backend, job: Job) -> WorkerFacts:
         updates_per_call=updates_per_call(job.spec, job.learner),
         loop=native.engine(),
         parameters=sum(int(np.prod(shape)) for shape in spec.parameter_shapes(network).values()),
+        shape=shape_of(job.spec),
         **identity.hashes(backend.__file__),
     )
 

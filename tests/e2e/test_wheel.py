@@ -77,7 +77,7 @@ def test_a_tiny_study_is_planned_run_and_reported(installed: Installed) -> None:
     assert (results / "report.html").stat().st_size > 100_000
     outcomes = [json.loads(path.read_text()) for path in results.glob("trials/*/outcome.json")]
     assert [outcome["status"] for outcome in outcomes] == ["done", "done"]
-    assert len(list((results / "certificates").glob("*.json"))) == 1
+    assert len(list((results / "certificates").glob("*.json"))) == 2, "algorithm and shape"
     loaded = installed.python("import rldyno; print(rldyno.load('results/tiny').trials['status'].to_list())")
     assert loaded.strip() == "['done', 'done']"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from rldyno.proofs.display import ProofDisplay
 from rldyno.proofs.jobs import Part, log_path
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig import identity
+from rldyno_rig.algorithms import ALGORITHMS
+from rldyno_rig.proof.forms import shape_of
 from whole_proofs import whole_proof, whole_rungs
 
 WANTED = [Subject.of("numpy:eager", algorithm, "mlp", "cpu") for algorithm in ("dqn", "ppo")]
@@ -126,6 +129,53 @@ def test_one_algorithm_and_network_is_a_whole_proof(
     assert "numpy:eager dqn mlp: proven" in result.output
     assert store.find(WANTED[0], interpreters["numpy"]) is not None
     assert script.exists()
+
+
+STUDY = """
+contestants = ["numpy:eager", "torch:eager"]
+algorithms = "dqn"
+environments = "CartPole-v1"
+seeds = 1
+budget.steps = 10
+"""
+
+
+def test_the_shapes_of_a_study_are_proven_beside_its_algorithms(
+    interpreters: dict[str, Interpreter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dqn = ALGORITHMS["dqn"]
+    shape = shape_of(dqn.spec(dqn.defaults("CartPole-v1"), (4,), "float32", 2))
+    dies_after(interpreters, [PROOF, whole_proof(shape=shape)])
+    found = (
+        interpreters,
+        {"torch": Problem("the toolchain of torch is not built", fix="rldyno setup torch")},
+    )
+    monkeypatch.setattr("rldyno.session.preparation.find_interpreters", lambda *arguments: found)
+    study = tmp_path / "x.toml"
+    study.write_text(STUDY)
+    result = CliRunner().invoke(app, ["verify", "--study", str(study)])
+    assert result.exit_code == 0, result.output
+    assert "left out: the toolchain of torch is not built" in result.output
+    assert "[2/2, " in result.output
+    assert f"numpy:eager dqn {shape}: proven" in result.output
+    kept = store.find(replace(WANTED[0], shape=shape), interpreters["numpy"])
+    assert kept is not None
+    assert kept.subject.shape == shape
+    assert store.find(WANTED[0], interpreters["numpy"]) is not None
+    result = CliRunner().invoke(app, ["verify", "jax:jit", "--study", str(study)])
+    assert "unknown contestant of this study 'jax:jit'" in str(result.exception)
+
+
+@pytest.mark.parametrize("damage", [b"{", b"not json", b""])
+def test_a_damaged_certificate_in_the_cache_is_made_anew(
+    damage: bytes, interpreters: dict[str, Interpreter]
+) -> None:
+    dies_after(interpreters, [PROOF])
+    prove.prove(WANTED[:1], interpreters, lambda _: None)
+    store.path_of(WANTED[0], interpreters["numpy"]).write_bytes(damage)
+    (again,) = prove.prove(WANTED[:1], interpreters, lambda _: None)
+    assert again.proven
+    assert store.find(WANTED[0], interpreters["numpy"]) is not None
 
 
 @pytest.mark.parametrize(

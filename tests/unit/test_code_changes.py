@@ -11,6 +11,7 @@ from rich.console import Console
 
 from rldyno.errors import Problem
 from rldyno.proofs.certificate import Certificate, Code, Subject
+from rldyno.proofs.prove import subjects
 from rldyno.proofs.store import code_hashes
 from rldyno.records.directory import ResultsDirectory
 from rldyno.session import code_changes
@@ -110,7 +111,8 @@ def test_half_of_the_trials_by_other_code_is_a_change_too(results: ResultsDirect
 
 def test_what_ran_unproven_is_proven_while_its_code_is_there(results: ResultsDirectory, plan: Plan) -> None:
     def to_prove(changed: dict[str, list[str]], *to_run: str) -> list[Subject]:
-        return code_changes.to_prove(plan, code_changes.unproven(results), changed, to_run, INTERPRETERS)
+        planned, finished = subjects(plan.cells, {}), code_changes.unproven(results)
+        return code_changes.to_prove(planned, finished, changed, to_run, INTERPRETERS)
 
     assert to_prove({}) == [NUMPY, TORCH]
     certify(results, TORCH)

@@ -13,10 +13,11 @@ import pytest
 from rldyno_rig.algorithms import ALGORITHMS, LEARNERS, rollout
 from rldyno_rig.algorithms.ppo import PpoBatch
 from rldyno_rig.backends import numpy_, numpy_maths
+from rldyno_rig.job_files import ProofSubject
 from rldyno_rig.parts import advantage
 from rldyno_rig.proof import loop
-from rldyno_rig.proof.forms import variants
-from rldyno_rig.proof.ladder import climb
+from rldyno_rig.proof.forms import shape_of, variants
+from rldyno_rig.proof.ladder import Climb
 from rldyno_rig.proof.rung import Rung
 from rldyno_rig.proof.standard import GATE, RUNGS, limits
 from rldyno_rig.reference.learner import choose
@@ -29,7 +30,7 @@ def first_spec(algorithm: str, network: str = "mlp") -> Spec:
 
 
 def rungs(spec: Spec, learner: Callable[..., Any], dtype: str = "float64") -> dict[str, Rung]:
-    return {rung.name: rung for rung in climb(spec, learner, dtype, "int64", 32)}
+    return {rung.name: rung for rung in Climb(spec, learner, dtype, "int64").rungs()}
 
 
 def failed(spec: Spec, learner: Callable[..., Any], dtype: str = "float64") -> set[str]:
@@ -334,12 +335,14 @@ def test_what_is_climbed_is_what_is_required(algorithm: str, many: bool, precisi
         return (Many if many else numpy_.Learner)(spec, params, STORED[dtype])
 
     spec = first_spec(algorithm)
-    climbed = [(rung.name, rung.tolerance) for rung in climb(spec, make, precision, "int64", 32)]
-    assert climbed == list(limits(spec, precision, many).items())
+    climbed = [(rung.name, rung.tolerance) for rung in Climb(spec, make, precision, "int64").rungs()]
+    assert climbed == list(limits(ProofSubject(algorithm, "mlp"), precision, many).items())
 
 
 def test_every_rung_is_required_of_something() -> None:
-    specs = [spec for name in LEARNERS for _, spec in variants(name, "mlp")]
-    assert {name for spec in specs for precision in GATE for name in limits(spec, precision, True)} == set(
-        RUNGS
-    )
+    found = {
+        rung
+        for name, precision, shape in product(LEARNERS, GATE, (None, shape_of(first_spec("dqn"))))
+        for rung in limits(ProofSubject(name, "mlp", shape), precision, many=True)
+    }
+    assert found == set(RUNGS)

@@ -10,14 +10,14 @@ import pytest
 
 from rldyno_rig.backends import numpy_
 from rldyno_rig.proof.forms import variants
-from rldyno_rig.proof.ladder import climb
+from rldyno_rig.proof.ladder import Climb
 from rldyno_rig.proof.rung import STARTED, Rung
 from rldyno_rig.spec import Params, Spec
 
 
 def rungs(algorithm: str, learner: type[numpy_.Learner]) -> dict[str, Rung]:
     spec = variants(algorithm, "mlp")[0][1]
-    return {rung.name: rung for rung in climb(spec, learner, "float32", "int64", 32)}
+    return {rung.name: rung for rung in Climb(spec, learner, "float32", "int64").rungs()}
 
 
 def failed(found: dict[str, Rung]) -> set[str]:

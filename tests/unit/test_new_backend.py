@@ -19,7 +19,7 @@ from rldyno.errors import Problem
 from rldyno.toml import models
 from rldyno.toolchains import skeleton
 from rldyno.toolchains.catalogue import Toolchain
-from rldyno_rig.job_files import ProofJob
+from rldyno_rig.job_files import ProofJob, ProofSubject
 from rldyno_rig.proof import job
 
 ROOT = Path(__file__).parents[2]
@@ -89,8 +89,8 @@ def test_a_proof_names_what_is_missing_and_where(
     backend = importlib.import_module("rldyno_rig.backends.zeta_")
     try:
         assert set(backend.facts()["versions"]) == {"numpy"}
-        requested = ProofJob("zeta_", "eager", "cpu", ("float64",), (("dqn", "mlp"),))
-        proof = job._prove(backend, requested, "dqn", "mlp")
+        requested = ProofJob("zeta_", "eager", "cpu", ("float64",), (ProofSubject("dqn", "mlp"),))
+        proof = job._prove(backend, requested, ProofSubject("dqn", "mlp"))
     finally:
         del sys.modules["rldyno_rig.backends.zeta_"], sys.modules["rldyno_rig.backends.zeta_maths"]
     assert [rung["rung"] for rung in proof["rungs"]] == ["weights"], "layout, load and state work as they are"

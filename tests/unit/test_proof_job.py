@@ -15,7 +15,7 @@ import pytest
 
 from rldyno_rig import identity
 from rldyno_rig.backends import numpy_
-from rldyno_rig.job_files import PROOF_FILE, ProofJob
+from rldyno_rig.job_files import PROOF_FILE, ProofJob, ProofSubject
 from rldyno_rig.proof import job
 from rldyno_rig.proof.rung import Rung, largest
 from rldyno_rig.reference.learner import ReferenceLearner
@@ -33,11 +33,13 @@ def backend(broken: str) -> Any:
     return SimpleNamespace(make=make, INDEX_DTYPE="int64")
 
 
-JOB = ProofJob("numpy_", "eager", "cuda", ("float64", "float32", "tf32"), (("classifier", "mlp"),))
+JOB = ProofJob(
+    "numpy_", "eager", "cuda", ("float64", "float32", "tf32"), (ProofSubject("classifier", "mlp"),)
+)
 
 
 def test_what_is_not_judged_cannot_fail_a_proof() -> None:
-    proof = job._prove(backend(broken="tf32"), JOB, "classifier", "mlp")
+    proof = job._prove(backend(broken="tf32"), JOB, ProofSubject("classifier", "mlp"))
     assert proof["passed"]
     assert proof["error"] is None
     assert proof["not_judged"] == {"tf32": "RuntimeError: not supported (tf32, last rung reached: none)"}
@@ -45,7 +47,7 @@ def test_what_is_not_judged_cannot_fail_a_proof() -> None:
 
 
 def test_what_is_judged_does() -> None:
-    proof = job._prove(backend(broken="float32"), JOB, "classifier", "mlp")
+    proof = job._prove(backend(broken="float32"), JOB, ProofSubject("classifier", "mlp"))
     assert not proof["passed"]
     assert proof["error"] == "RuntimeError: not supported (float32, last rung reached: none)"
     assert {rung["dtype"] for rung in proof["rungs"]} == {"float64"}
@@ -71,7 +73,7 @@ def test_a_nan_is_a_failing_rung_that_survives_json(
         monkeypatch.setattr(numpy_, "make", lambda *args: poisoned(right_make(*args)))
     else:
         monkeypatch.setattr(ReferenceLearner, "state", poisoned_reference)
-    requested = ProofJob("numpy_", "eager", "cpu", ("float32",), (("dqn", "mlp"),))
+    requested = ProofJob("numpy_", "eager", "cpu", ("float32",), (ProofSubject("dqn", "mlp"),))
     job.write_json(tmp_path / PROOF_FILE, requested.to_json())
     job.prove(tmp_path)
     (proof,) = json.loads((tmp_path / job.PROOFS_FILE).read_text())["proofs"]
@@ -101,7 +103,7 @@ def test_versions_are_read_after_the_device_was_used(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(numpy_, "make", make)
     monkeypatch.setattr(numpy_, "facts", facts)
-    requested = ProofJob("numpy_", "eager", "cpu", ("float64",), (("dqn", "mlp"),))
+    requested = ProofJob("numpy_", "eager", "cpu", ("float64",), (ProofSubject("dqn", "mlp"),))
     job.write_json(tmp_path / PROOF_FILE, requested.to_json())
     job.prove(tmp_path)
     assert '"cuda": "13.0"' in (tmp_path / job.PROOFS_FILE).read_text()
@@ -132,7 +134,7 @@ def test_an_exception_names_the_rung_before_it_and_the_backends_own_line(
         np.reshape(gradient, (3, -5))
 
     monkeypatch.setattr(numpy_, "clip", bad_clip)
-    proof = job._prove(numpy_, dataclasses.replace(JOB, device="cpu"), "classifier", "mlp")
+    proof = job._prove(numpy_, dataclasses.replace(JOB, device="cpu"), ProofSubject("classifier", "mlp"))
     assert proof["error"].startswith("ValueError: ")
     assert "float64, last rung reached: forward, numpy_.py line" in proof["error"]
     assert "in grads" in proof["error"]
@@ -141,7 +143,7 @@ def test_an_exception_names_the_rung_before_it_and_the_backends_own_line(
 def test_an_exception_does_not_hide_a_broken_promise(monkeypatch: pytest.MonkeyPatch) -> None:
     right = numpy_.Learner.grads
     monkeypatch.setattr(numpy_.Learner, "grads", lambda self, batch: right(self, batch)[:2])
-    proof = job._prove(numpy_, dataclasses.replace(JOB, device="cpu"), "classifier", "mlp")
+    proof = job._prove(numpy_, dataclasses.replace(JOB, device="cpu"), ProofSubject("classifier", "mlp"))
     assert "not a tuple of loss, gradients and clipped gradients" in proof["error"]
 
 
@@ -152,6 +154,6 @@ def test_a_rung_is_json_also_where_its_error_is_a_number_of_numpy() -> None:
 
 def test_a_proof_may_be_narrowed_to_some_rungs() -> None:
     narrow = dataclasses.replace(JOB, device="cpu", dtypes=("float64",), rungs=("forward", "contract"))
-    proof = job._prove(numpy_, narrow, "dqn", "mlp")
+    proof = job._prove(numpy_, narrow, ProofSubject("dqn", "mlp"))
     assert {one["rung"].rpartition(": ")[2] for one in proof["rungs"]} == {"forward", "contract"}
     assert proof["passed"]

@@ -13,7 +13,7 @@ import pytest
 from rldyno_rig import hyper, timing
 from rldyno_rig.algorithms.classifier import Classifier
 from rldyno_rig.backends import numpy_
-from rldyno_rig.job_files import EnvironmentCase, LimitsJob, ProofJob, TimingJob, UsabilityJob
+from rldyno_rig.job_files import EnvironmentCase, LimitsJob, ProofJob, ProofSubject, TimingJob, UsabilityJob
 
 JOB = TimingJob(
     backend="numpy_",
@@ -56,7 +56,7 @@ class Noting:
 
 
 def test_job_files_survive_json() -> None:
-    proof = ProofJob("numpy_", "eager", "cpu", ("float64",), (("dqn", "mlp"),))
+    proof = ProofJob("numpy_", "eager", "cpu", ("float64",), (ProofSubject("dqn", "mlp"),))
     limits = LimitsJob("numpy_", (EnvironmentCase("CartPole-v1", 8, 100), EnvironmentCase("Acrobot-v1")))
     usability = UsabilityJob("torch_", "export", "eager", "mlp", "onnx", ("/extra",))
     for job in (JOB, proof, limits, LimitsJob("jax_"), usability, UsabilityJob("torch_", "save", "eager")):

@@ -27,7 +27,7 @@ from rldyno_rig.algorithms.dqn import train
 from rldyno_rig.backends import numpy_, numpy_maths
 from rldyno_rig.contestant import Contestant
 from rldyno_rig.hyper import Replayed
-from rldyno_rig.job_files import ProofJob
+from rldyno_rig.job_files import ProofJob, ProofSubject
 from rldyno_rig.proof import job as proof_job
 from rldyno_rig.reference import losses
 from rldyno_rig.reference.losses import Loss, Passes
@@ -130,7 +130,7 @@ def test_a_study_plans_it_and_checks_its_hyper_parameters(tmp_path: Path) -> Non
 def test_the_ladder_proves_it() -> None:
     requested = ProofJob("numpy_", "eager", "cpu", ("float64", "float32"), ())
     for network in hyper.NETWORKS:
-        proof = proof_job._prove(numpy_, requested, "toy", network)
+        proof = proof_job._prove(numpy_, requested, ProofSubject("toy", network))
         assert proof["error"] is None
         assert proof["passed"], [rung for rung in proof["rungs"] if not rung["passed"]]
         rungs = {rung["rung"] for rung in proof["rungs"]}
@@ -145,7 +145,7 @@ def test_a_wrong_loss_is_not_proven(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(numpy_maths.LOSSES, "toy", halved)
     requested = ProofJob("numpy_", "eager", "cpu", ("float64",), ())
-    proof = proof_job._prove(numpy_, requested, "toy", hyper.MLP)
+    proof = proof_job._prove(numpy_, requested, ProofSubject("toy", hyper.MLP))
     assert {rung["rung"].rpartition(": ")[2] for rung in proof["rungs"] if not rung["passed"]} == {
         "loss",
         "loss returned",

@@ -144,6 +144,20 @@ def test_an_older_gpu_sample_has_no_winner() -> None:
     assert not any(figure.best for group in groups for row in group.rows for figure in row.figures.values())
 
 
+def test_trials_from_before_shapes_were_proven_are_ranked_with_a_doubt(tmp_path: Path) -> None:
+    root = written(tmp_path / "r", NUMPY, TORCH, seeds=10)
+    assert kinds(group_in(root)) == {}
+    for path in root.glob("trials/*/facts.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"shape": None}))
+    for path in root.glob("certificates/*.json"):
+        if "shape" in json.loads(path.read_text()):
+            path.unlink()
+    group = group_in(root)
+    assert kinds(group) == {"certificate": False}
+    assert [row.unranked for row in group.rows] == [None, None]
+    assert "the sizes that ran were not proven" in group.trust.objections[0].words
+
+
 def test_an_unranked_contestant_with_the_better_value_is_named(tmp_path: Path) -> None:
     group = group_in(written(tmp_path / "r", NUMPY, TORCH, JAX, seeds=10))
     assert kinds(group) == {"certificate": False}

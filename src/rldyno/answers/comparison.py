@@ -146,7 +146,10 @@ def contestant_row(trials: Sequence[Json], done: Runs) -> Row:
     absences = [trial for trial in trials if trial["reason"] == "absent"]
     worst = max(
         [trial for trial in trials if trial["status"] == DONE] or trials,
-        key=lambda trial: (VALID, STALE, ABSENT, FAILED).index(trial["certificate"]),
+        key=lambda trial: (
+            (VALID, STALE, ABSENT, FAILED).index(trial["certificate"]),
+            trial["certificate_detail"] is not None,
+        ),
     )
     return Row(
         contestant=worst["contestant"],

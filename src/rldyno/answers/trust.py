@@ -254,10 +254,19 @@ def certificate(results: Results, group: Group, metric: Column) -> Objection | N
     """Somebody who may only lack a proof has the better value."""
     unproven = [row for row in group.outdoing(metric) if row.certificate in (STALE, ABSENT)]
     if len(group.ranked) < 2 or not unproven:
-        return None
+        return doubted(results, group)
     verb = "is" if len(unproven) == 1 else "are"
     words = f"{names(unproven)}, with a better value, {verb} not proven to compute the same."
     return Objection(CERTIFICATE, False, words, proof_fix(results, unproven))
+
+
+def doubted(results: Results, group: Group) -> Objection | None:
+    """Of ranked contestants: their certificates are valid, but less is proven than today."""
+    found = [row for row in group.ranked if row.certificate_detail is not None]
+    if not found:
+        return None
+    words = f"{names(found)}: {found[0].certificate_detail}."
+    return Objection(CERTIFICATE, False, words, fixes.prove(results, stale=True))
 
 
 def proof_fix(results: Results, unproven: list[Row]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from rldyno.proofs.certificate import Certificate
+    from rldyno.proofs.certificate import Certificate, Subject
     from rldyno.toolchains.resolve import Interpreter
 
 
@@ -25,7 +26,14 @@ def verify(
             help="torch:compile, or torch for all modes. Default: all whose toolchain is built.",
         ),
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    study: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="STUDY",
+            help="Only what this study runs, in its own shapes too: a file, a name or a results directory.",
+        ),
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda; with --study, those of the study.")] = "cpu",
     force: Annotated[
         bool, typer.Option("--force", help="Prove again even if there is a certificate.")
     ] = False,
@@ -49,27 +57,30 @@ def verify(
     """Prove that contestants compute what the float64 reference computes."""
     from rich.console import Console
 
-    from rldyno.machine.devices import check_device
     from rldyno.proofs.display import ProofDisplay
     from rldyno.proofs.jobs import Part
-    from rldyno.proofs.prove import every_subject, prove, to_make
+    from rldyno.proofs.prove import prove, to_make
     from rldyno_rig.algorithms import LEARNERS
     from rldyno_rig.hyper import NETWORKS
     from rldyno_rig.proof.standard import GATE, RUNGS
 
-    check_device(device)
     algorithms = _among(algorithm, LEARNERS, "algorithm") or list(LEARNERS)
     networks = _among(network, NETWORKS, "network") or list(NETWORKS)
     part = Part(tuple(_among(dtype, GATE, "dtype")), tuple(_among(rung, RUNGS, "rung")))
     console = Console(highlight=False, soft_wrap=True)
-    names, interpreters = _chosen(contestants or [], device, toolchain or [], console)
-    every = every_subject(names, device)
+    if study is None:
+        every, interpreters = _everything(contestants or [], device, toolchain or [], console)
+    else:
+        every, interpreters = _of_study(study, contestants or [], toolchain or [], console)
     wanted = [one for one in every if one.algorithm in algorithms and one.network in networks]
     force = force or not part.whole
     with ProofDisplay(console, len(to_make(wanted, interpreters, force)), part.whole) as display:
         proven = prove(wanted, interpreters, display.proven, force, part=part, on_progress=display.progress)
     (_rung_table if table or not part.whole else _summary_table)(proven, console)
-    failed = [one for one in proven if one.refuted or (part.whole and not one.proven)]
+    _say_failed([one for one in proven if one.refuted or (part.whole and not one.proven)], console)
+
+
+def _say_failed(failed: list[Certificate], console: Console) -> None:
     for certificate in failed:
         console.print(certificate.sentence(), style="red", markup=False)
     if failed:
@@ -88,6 +99,46 @@ def _among(given: list[str] | None, known: Iterable[str], what: str) -> list[str
                 f"unknown {what} '{name}'{suggest(name, names)}", fix=f"choose from: {', '.join(names)}"
             )
     return list(dict.fromkeys(given or []))
+
+
+def _everything(
+    names: list[str], device: str, overrides: list[str], console: Console
+) -> tuple[list[Subject], dict[str, Interpreter]]:
+    """Every algorithm and network of these contestants."""
+    from rldyno.machine.devices import check_device
+    from rldyno.proofs.prove import every_subject
+
+    check_device(device)
+    chosen, interpreters = _chosen(names, device, overrides, console)
+    return every_subject(chosen, device), interpreters
+
+
+def _of_study(
+    study: Path, names: list[str], overrides: list[str], console: Console
+) -> tuple[list[Subject], dict[str, Interpreter]]:
+    """What `rldyno run` would prove of a study, of all its contestants or of these."""
+    from rldyno.machine.devices import check_device
+    from rldyno.proofs.prove import subjects
+    from rldyno.session.environments import check_environments
+    from rldyno.session.preparation import find_interpreters
+    from rldyno.studies.given import given_study
+    from rldyno.study.plan import make_plan
+    from rldyno.toolchains.resolve import parse_overrides
+
+    plan = make_plan(given_study(study).study)
+    chosen = _among(names, plan.study.contestants, "contestant of this study") or plan.study.contestants
+    cells = tuple(cell for cell in plan.cells if cell.contestant in chosen)
+    for device in sorted({cell.device for cell in cells}):
+        check_device(device, "run it on the machine on which the study will run")
+    frameworks = [cell.framework for cell in cells]
+    interpreters, absent = find_interpreters(frameworks, parse_overrides(overrides), None, console)
+    for problem in absent.values():
+        console.print(f"left out: {problem.message} (fix: {problem.fix})", style="yellow", markup=False)
+    if not interpreters:
+        raise next(iter(absent.values()))
+    cells = tuple(cell for cell in cells if cell.framework in interpreters)
+    environments = check_environments(cells, interpreters, lambda line: console.print(line, markup=False))
+    return subjects(cells, environments), interpreters
 
 
 def _chosen(
@@ -134,10 +185,10 @@ def _summary_table(certificates: list[Certificate], console: Console) -> None:
         subject = certificate.subject
         errors = (certificate.worst(dtype) for dtype in ("float64", "float32"))
         numbers = "  ".join("–" if error is None else f"{error:.0e}" for error in errors)
-        cells = rows.setdefault((certificate.contestant, subject.network), {})
+        cells = rows.setdefault((certificate.contestant, subject.form), {})
         cells[subject.algorithm] = f"{numbers}{'' if certificate.proven else ' ✗'}"
-    for (contestant, network), cells in rows.items():
-        shown.add_row(contestant, network, *(cells.get(algorithm, "–") for algorithm in algorithms))
+    for (contestant, form), cells in rows.items():
+        shown.add_row(contestant, form, *(cells.get(algorithm, "–") for algorithm in algorithms))
     console.print(shown)
 
 
@@ -161,7 +212,7 @@ def _rung_table(certificates: list[Certificate], console: Console) -> None:
             shown.add_row(
                 certificate.contestant,
                 subject.algorithm,
-                subject.network,
+                subject.form,
                 rung.dtype,
                 rung.name,
                 f"{rung.error:.1e}",

@@ -5,25 +5,30 @@ Nothing is started here. `prove.py` makes certificates, `store.py` keeps them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rldyno.errors import Problem
-from rldyno.proofs.judgement import incomplete, proves_many
+from rldyno.proofs.judgement import incomplete
 from rldyno.records.seal import read_record
 from rldyno.records.typed import typed
 from rldyno_rig import identity
 from rldyno_rig.contestant import Contestant
 from rldyno_rig.facts_file import WorkerFacts
-from rldyno_rig.proof.rung import MANY, Rung
+from rldyno_rig.job_files import ProofSubject
+from rldyno_rig.proof.rung import Rung
+from rldyno_rig.shape import Shape
 
 Json = dict[str, Any]
 
 VALID, STALE, ABSENT, FAILED = "valid", "stale", "absent", "failed"
 STATES = (VALID, STALE, ABSENT, FAILED)
+
+
+NO_SHAPE = "the sizes that ran were not proven, only smaller ones: the trial is older than such proofs"
 
 
 class Validity(NamedTuple):
@@ -32,10 +37,10 @@ class Validity(NamedTuple):
     state: str
     """One of STATES."""
     reason: str | None
-    """Why it is not valid."""
+    """Why it is not valid, or why a valid one is in doubt."""
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Subject:
     """What one certificate is about."""
 
@@ -44,6 +49,8 @@ class Subject:
     network: str
     """mlp or cnn."""
     device: str
+    shape: Shape | None = None
+    """Of a study, proven in its own sizes; None: small forms of the algorithm, proven on the whole ladder."""
 
     @staticmethod
     def of(contestant: str, algorithm: str, network: str, device: str) -> Subject:
@@ -53,21 +60,41 @@ class Subject:
     def framework(self) -> str:
         return self.contestant.framework
 
+    @property
+    def proof(self) -> ProofSubject:
+        """What the rig must know of it."""
+        return ProofSubject(self.algorithm, self.network, self.shape)
+
+    @property
+    def form(self) -> str:
+        """`mlp` or `4 → 64-64 tanh → 2, act 8, update 64 rows (1f0a)`."""
+        return self.network if self.shape is None else str(self.shape)
+
+    def __lt__(self, other: Subject) -> bool:
+        return self._order < other._order
+
+    @property
+    def _order(self) -> tuple[Contestant, str, str, str, str]:
+        return self.contestant, self.algorithm, self.network, self.device, str(self.shape or "")
+
     def to_json(self) -> Json:
-        return {
+        written: Json = {
             "contestant": str(self.contestant),
             "algorithm": self.algorithm,
             "network": self.network,
             "device": self.device,
         }
+        return written if self.shape is None else {**written, "shape": self.shape.to_json()}
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> Subject:
         keys = ("contestant", "algorithm", "network", "device")
-        return Subject.of(*(raw.get(key) or "" for key in keys))
+        subject = Subject.of(*(raw.get(key) or "" for key in keys))
+        shape = raw.get("shape")
+        return subject if shape is None else replace(subject, shape=Shape.from_json(shape))
 
     def __str__(self) -> str:
-        return f"{self.contestant} {self.algorithm} {self.network}"
+        return f"{self.contestant} {self.algorithm} {self.form}"
 
 
 @dataclass(frozen=True)
@@ -77,8 +104,6 @@ class Code:
     backend_sha256: str
     reference_sha256: str
     versions: Mapping[str, str]
-    many_updates: bool = False
-    """Several in one call."""
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> Code:
@@ -88,8 +113,7 @@ class Code:
 
     @staticmethod
     def of(facts: WorkerFacts) -> Code:
-        many = facts.updates_per_call > 1
-        return Code(facts.backend_sha256, facts.reference_sha256, facts.versions, many)
+        return Code(facts.backend_sha256, facts.reference_sha256, facts.versions)
 
     def difference(self, other: Code) -> str | None:
         """What `other` has that this code has not, in words; None where both are the same."""
@@ -144,34 +168,37 @@ class Certificate:
     @cached_property
     def incomplete(self) -> str | None:
         """What makes it less than a whole proof, as we require it."""
+        return self._incomplete(many_updates=False)
+
+    def _incomplete(self, many_updates: bool) -> str | None:
         subject = self.subject
-        return incomplete(subject.algorithm, subject.network, subject.device, self.rungs, self.without_limit)
+        return incomplete(subject.proof, subject.device, self.rungs, self.without_limit, many_updates)
 
     def worst(self, dtype: str) -> float | None:
         """Largest error of the rungs that have a limit."""
         limited = [rung for rung in self.rungs if rung.dtype == dtype and rung.tolerance is not None]
         return max((rung.error for rung in limited if rung.is_error), default=None)
 
-    def validity(self, ran: Code | None) -> Validity:
-        """For a trial that ran this code; None where the trial left no facts."""
+    def validity(self, ran: Code | None, many_updates: bool = False) -> Validity:
+        """For a trial that ran this code; None where the trial left no facts.
+
+        One that made several updates in one call needs the rung that proves them: what a certificate lacks
+        is not decided by the certificate.
+        """
         if ran is None:
             return Validity(STALE, "the trial left no facts to compare the certificate with")
         changed = self.code.difference(ran)
         if changed is not None:
             return Validity(STALE, changed)
-        if self.proven and ran.many_updates and not proves_many(self.rungs):
-            return Validity(FAILED, f"it lacks the rung `{MANY}`, and the trial made several in one call")
-        if self.proven:
-            return Validity(VALID, None)
-        if not self.refuted and self.code.reference_sha256 != reference_hash():
-            return Validity(STALE, f"it was made by another version of the proofs: {self.incomplete}")
-        return Validity(FAILED, self._failure())
-
-    def _failure(self) -> str | None:
         if self.error:
-            return self.error
-        names = ", ".join(rung.name for rung in self.broken)
-        return f"disagrees with the reference at {names}" if names else self.incomplete
+            return Validity(FAILED, self.error)
+        if self.broken:
+            names = ", ".join(rung.name for rung in self.broken)
+            return Validity(FAILED, f"disagrees with the reference at {names}")
+        lack = self._incomplete(many_updates=True) if many_updates else self.incomplete
+        if lack and self.code.reference_sha256 != reference_hash():
+            return Validity(STALE, f"it was made by another version of the proofs: {lack}")
+        return Validity(FAILED if lack else VALID, lack)
 
     def sentence(self) -> str:
         """One line: what was proven, and how closely."""
@@ -180,7 +207,7 @@ class Certificate:
         if self.error:
             return f"{self.subject}: NOT PROVEN, {self.error}"
         if not self.broken:
-            return f"{self.subject}: NOT PROVEN, {self._failure()}"
+            return f"{self.subject}: NOT PROVEN, {self.incomplete}"
         count = f"({len(self.broken)} of {len(self.rungs)} rungs failed)"
         return f"{self.subject}: NOT PROVEN, {self.broken[0].failure()} {count}"
 
@@ -235,7 +262,7 @@ class Certificate:
         )
 
 
-_OWN_KEYS = frozenset(Certificate(Subject.of("", "", "", ""), Code("", "", {}), ()).to_json())
+_OWN_KEYS = frozenset({*Certificate(Subject.of("", "", "", ""), Code("", "", {}), ()).to_json(), "shape"})
 
 
 @cache
@@ -244,11 +271,35 @@ def reference_hash() -> str:
     return identity.reference_hash()
 
 
-def best_validity(certificates: Iterable[Certificate], ran: Code | None) -> Validity:
+def best_validity(
+    certificates: Iterable[Certificate], ran: Code | None, many_updates: bool = False
+) -> Validity:
     """Of several certificates of a trial's subject."""
     order = (VALID, FAILED, STALE)
-    found = [certificate.validity(ran) for certificate in certificates]
+    found = [certificate.validity(ran, many_updates) for certificate in certificates]
     return min(found, key=lambda one: order.index(one.state), default=Validity(ABSENT, "never proven"))
+
+
+def trial_validity(
+    certificates: Mapping[Subject, Sequence[Certificate]], subject: Subject, facts: WorkerFacts | None
+) -> Validity:
+    """Of a trial: its algorithm must be proven as a whole, and in the shape that ran.
+
+    Trials from before shapes were proven count, with the reason why that may be doubted.
+    """
+    if facts is None:
+        return best_validity(certificates.get(subject, ()), None)
+    ran, many_updates = Code.of(facts), facts.updates_per_call > 1
+    whole = best_validity(certificates.get(subject, ()), ran, many_updates)
+    if whole.state != VALID:
+        return whole
+    if facts.shape is None:
+        return Validity(VALID, NO_SHAPE)
+    of_shape = certificates.get(replace(subject, shape=facts.shape), ())
+    found = best_validity(of_shape, ran, many_updates)
+    if found.state == VALID:
+        return found
+    return Validity(found.state, f"in the shape that ran ({facts.shape}): {found.reason}")
 
 
 def read_certificate(path: Path) -> Certificate:

@@ -95,7 +95,7 @@ class ClimbingProcess:
             mode=first.contestant.mode,
             device=first.device,
             dtypes=part.dtypes or precisions(first.device),
-            subjects=tuple((subject.algorithm, subject.network) for subject in wanted),
+            subjects=tuple(subject.proof for subject in wanted),
             rungs=part.rungs,
         )
         records.write_json(self.directory / PROOF_FILE, job.to_json())

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from rldyno_rig.algorithms import LEARNERS
+from rldyno_rig.job_files import ProofSubject
 from rldyno_rig.proof.rung import MANY, Rung
 from rldyno_rig.proof.standard import GATE, Limit, required
 
@@ -14,15 +15,16 @@ Key = tuple[str, str]
 
 
 def incomplete(
-    algorithm: str, network: str, device: str, rungs: Sequence[Rung], without_limit: Mapping[str, str]
+    subject: ProofSubject, device: str, rungs: Sequence[Rung], without_limit: Mapping[str, str], many: bool
 ) -> str | None:
     """What is missing, foreign or too wide; None where nothing is. Errors are judged elsewhere.
 
     `without_limit`: precisions that do not work here. Only those whose errors have no limit may be missing.
+    `many`: several updates were made in one call.
     """
-    if algorithm not in LEARNERS:
-        return f"the algorithm `{algorithm}` is unknown"
-    limits = required(algorithm, network, device, proves_many(rungs))
+    if subject.algorithm not in LEARNERS:
+        return f"the algorithm `{subject.algorithm}` is unknown"
+    limits = required(subject, device, many or proves_many(rungs))
     found = Counter((rung.dtype, rung.name) for rung in rungs)
     missing = [
         key for key in limits if key not in found and not (key[0] in without_limit and GATE[key[0]] is None)

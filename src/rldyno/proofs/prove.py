@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,13 @@ from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig.algorithms import LEARNERS
 from rldyno_rig.contestant import Contestant
 from rldyno_rig.hyper import NETWORKS, network_kind
+from rldyno_rig.job_files import EnvironmentFacts
+from rldyno_rig.proof.forms import shape_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rldyno.study.plan import Plan
+    from rldyno.study.plan import Cell
 
 WHOLE = Part()
 
@@ -44,14 +47,29 @@ class Progress:
         return f"proving {min(self.made + 1, self.total)} of {self.total}: {names}"
 
 
-def subjects(plan: Plan) -> list[Subject]:
-    """What must be proven before the times of a plan are ranked."""
-    return sorted(
-        {
-            Subject.of(cell.contestant, cell.algorithm, network_kind(cell.hyper.convolutions), cell.device)
-            for cell in plan.cells
-        }
-    )
+Environments = Mapping[tuple[str, str], EnvironmentFacts]
+"""(framework, environment) → what its toolchain found when it made it."""
+
+
+def subjects(cells: Iterable[Cell], environments: Environments) -> list[Subject]:
+    """What must be proven before the times of cells are ranked: algorithms, and the shapes that will run.
+
+    Without its environment the shape of a cell is not known.
+    """
+    return sorted({subject for cell in cells for subject in of_cell(cell, environments)})
+
+
+def of_cell(cell: Cell, environments: Environments) -> Iterator[Subject]:
+    kind = network_kind(cell.hyper.convolutions)
+    subject = Subject.of(cell.contestant, cell.algorithm, kind, cell.device)
+    yield subject
+    made = environments.get((cell.framework, cell.environment))
+    if made is None or made.error:
+        return
+    learner = LEARNERS[cell.algorithm]
+    with suppress(ValueError):  # this network cannot see such observations: the trial fails, and says why
+        spec = learner.spec(cell.hyper, made.observation_shape, made.observation_dtype, made.actions)
+        yield replace(subject, shape=shape_of(spec))
 
 
 def every_subject(contestants: Iterable[str], device: str) -> list[Subject]:

@@ -1,8 +1,8 @@
 """Certificates in the cache.
 
-A certificate is filed under a hash of everything it is about: contestant, algorithm, network, device, the
-backend's files, the reference, each package version of the interpreter, and the variables that the toolchain
-sets for that network. If one changes, it is not found.
+A certificate is filed under a hash of everything it is about: contestant, algorithm, network, shape, device,
+the backend's files, the reference, each package version of the interpreter, and the variables that the
+toolchain sets for that network. If one changes, it is not found.
 """
 
 from __future__ import annotations
@@ -62,5 +62,8 @@ def path_of(subject: Subject, interpreter: Interpreter) -> Path:
         "variables": toolchain(subject.framework).own_variables(subject.network),
     }
     key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
-    name = "-".join((subject.contestant.file_name, subject.algorithm, subject.network, subject.device))
+    shape = () if subject.shape is None else (subject.shape.key,)
+    name = "-".join(
+        (subject.contestant.file_name, subject.algorithm, subject.network, subject.device, *shape)
+    )
     return cache_dir() / "certificates" / f"{name}-{key}.json"

@@ -128,6 +128,6 @@ VERDICTS = (
         may_be_empty=True,
     ),
     Column("certificate", str, "valid, stale, absent or failed", may_be_empty=True),
-    Column("certificate_detail", str, "why the certificate is not valid", may_be_empty=True),
+    Column("certificate_detail", str, "why the certificate is not valid, or in doubt", may_be_empty=True),
     Column("log_tail", str, "last lines of a failed worker's log", source="log_tail", may_be_empty=True),
 )

@@ -18,7 +18,7 @@ from rldyno.errors import Problem
 from rldyno.limits.trials import MachineLimits
 from rldyno.machine.noise import rescored
 from rldyno.probe.metrics import sample_columns
-from rldyno.proofs.certificate import Certificate, Code, Subject, best_validity, read_certificates
+from rldyno.proofs.certificate import Certificate, Subject, read_certificates, trial_validity
 from rldyno.records.calibrations import BestCalibrations, best_calibrations
 from rldyno.records.csv_files import read_csv
 from rldyno.records.directory import ResultsDirectory, run_command
@@ -193,8 +193,8 @@ class _TableBuilder:
         row |= self._limits.figures(requested, facts, row)
         if outcome is not None:
             self.reasons[trial] |= self._limits.reasons(row)
-        row["certificate"], row["certificate_detail"] = best_validity(
-            self._certificates[subject_of(requested)], None if facts is None else Code.of(facts)
+        row["certificate"], row["certificate_detail"] = trial_validity(
+            self._certificates, subject_of(requested), facts
         )
         self.rows.append(row)
         self.hypers[trial] = requested.hyper

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rldyno.errors import Problem
 from rldyno.proofs.certificate import VALID, Subject
-from rldyno.proofs.prove import subjects
 from rldyno.proofs.store import code_hashes
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.status import DONE
@@ -16,6 +17,7 @@ from rldyno.records.trial_state import trial_state
 from rldyno_rig.contestant import Contestant
 from rldyno_rig.hyper import network_kind
 from rldyno_rig.schema import FACTS_FILE
+from rldyno_rig.shape import Shape
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,7 +70,7 @@ def check_same_code(
 
 
 def to_prove(
-    plan: Plan,
+    planned: Iterable[Subject],
     finished: Collection[Subject],
     changed: Mapping[str, list[str]],
     to_run: Collection[str],
@@ -78,7 +80,7 @@ def to_prove(
     provable = {subject for subject in finished if not PROVEN & set(changed.get(str(subject.contestant), ()))}
     return [
         subject
-        for subject in subjects(plan)
+        for subject in sorted({*planned, *finished})
         if subject.framework in interpreters and (str(subject.contestant) in to_run or subject in provable)
     ]
 
@@ -90,16 +92,18 @@ def unproven(directory: ResultsDirectory) -> set[Subject]:
     from rldyno.results.load import load_results
 
     loaded = load_results(directory.root)
-    return {
-        Subject.of(
-            row["contestant"],
-            row["algorithm"],
-            network_kind(loaded.hypers[row["trial"]].get("convolutions") or ()),
-            row["device"],
-        )
-        for row in loaded.trials.iter_rows(named=True)
-        if row["status"] == DONE and row["certificate"] != VALID
-    }
+    found = set()
+    for row in loaded.trials.iter_rows(named=True):
+        if row["status"] == DONE and row["certificate"] != VALID:
+            network = network_kind(loaded.hypers[row["trial"]].get("convolutions") or ())
+            subject = Subject.of(row["contestant"], row["algorithm"], network, row["device"])
+            found |= {subject, replace(subject, shape=shape_that_ran(directory.trial(row["trial"])))}
+    return found
+
+
+def shape_that_ran(home: Path) -> Shape | None:
+    """None where a trial left no facts, or is older than shapes."""
+    return read_facts(home).shape if (home / FACTS_FILE).exists() else None
 
 
 def report_changes(

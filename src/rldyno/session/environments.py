@@ -8,12 +8,13 @@ from pathlib import Path
 
 from rldyno.errors import Problem
 from rldyno.processes.rig import Runtime, answer_of
+from rldyno.proofs.prove import Environments
 from rldyno.records.files import write_json
 from rldyno.study.plan import Cell
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.envs import BUILT_IN
-from rldyno_rig.envs.job import FOUND_FILE
+from rldyno_rig.envs.job import FOUND_FILE, try_one
 from rldyno_rig.job_files import ENVIRONMENTS_FILE, EnvironmentFacts, EnvironmentsJob
 
 TIME_LIMIT_S = 120.0
@@ -21,18 +22,22 @@ TIME_LIMIT_S = 120.0
 
 def check_environments(
     cells: Iterable[Cell], interpreters: Mapping[str, Interpreter], say: Callable[[str], None]
-) -> None:
-    """A Problem when an environment runs in no toolchain of the study; a line when only some lack it.
+) -> Environments:
+    """What toolchains found. A Problem when an environment runs in none; a line when only some lack it.
 
     Built-in environments need no toolchain, and no time.
     """
+    made: dict[tuple[str, str], EnvironmentFacts] = {}
     wanted: dict[str, dict[str, list[Cell]]] = {}
     for cell in cells:
-        if cell.environment not in BUILT_IN and cell.framework in interpreters:
+        if cell.environment in BUILT_IN:
+            made[cell.framework, cell.environment] = try_one(cell.environment)
+        elif cell.framework in interpreters:
             wanted.setdefault(cell.framework, {}).setdefault(cell.environment, []).append(cell)
     reasons: dict[str, dict[str, str | None]] = {}
     for framework, tasks in wanted.items():
         found = try_environments(interpreters[framework], tuple(tasks))
+        made |= {(framework, name): facts for name, facts in found.items()}
         for environment, of_environment in tasks.items():
             reasons.setdefault(environment, {})[framework] = why_not(found[environment], of_environment)
     impossible = [environment for environment, by in reasons.items() if all(by.values())]
@@ -42,6 +47,7 @@ def check_environments(
         for framework, reason in by.items():
             if reason:
                 say(f"{environment} cannot run with {framework}, whose trials will fail: {reason}")
+    return made
 
 
 def try_environments(interpreter: Interpreter, names: tuple[str, ...]) -> dict[str, EnvironmentFacts]:

@@ -99,6 +99,8 @@ class Session:
         self.interpreters: dict[str, Interpreter] = {}
         self.absent: dict[str, Problem] = {}
         """Framework → why it has no interpreter: its trials fail."""
+        self.environments: prove.Environments = {}
+        """What toolchains found of the environments of trials to run."""
         self.pace = Pace()
         self.contestants_to_run: set[str] = set()
         """Those with trials that are not done."""
@@ -156,7 +158,7 @@ class Session:
         """That those of trials to run can be made, and what is not tuned for them."""
         left = trials_to_run(self.directory, plan, self.options.keep_failed)
         cells = dict.fromkeys(trial.cell for trial in left)
-        check_environments(cells, self.interpreters, self.print_line)
+        self.environments = check_environments(cells, self.interpreters, self.print_line)
         for task in untuned(self.plan.study) if cells else ():
             self.print_line(untuned_words(task))
 
@@ -207,9 +209,8 @@ class Session:
         self.if_installed(
             "a proof of finished trials", lambda: finished.update(code_changes.unproven(self.directory))
         )
-        subjects = code_changes.to_prove(
-            self.current_plan, finished, self.changed_code, expected, self.interpreters
-        )
+        planned = prove.subjects(self.current_plan.cells, self.environments)
+        subjects = code_changes.to_prove(planned, finished, self.changed_code, expected, self.interpreters)
         prove.ensure(subjects, self.interpreters, self.directory.root, self.console)
 
     def measure_machine(self) -> None:

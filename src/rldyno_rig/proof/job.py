@@ -14,12 +14,12 @@ import numpy as np
 from rldyno_rig import identity
 from rldyno_rig.backends import contract
 from rldyno_rig.backends.contract import Backend
-from rldyno_rig.job_files import PROOF_FILE, ProofJob, read_json
+from rldyno_rig.job_files import PROOF_FILE, ProofJob, ProofSubject, read_json
 from rldyno_rig.loading import load_backend
-from rldyno_rig.proof.forms import ROWS, variants
+from rldyno_rig.proof.forms import forms
 from rldyno_rig.proof.ladder import Climb, summary
 from rldyno_rig.proof.rung import WORST
-from rldyno_rig.proof.standard import GATE
+from rldyno_rig.proof.standard import GATE, limits
 from rldyno_rig.spec import Params, Spec
 from rldyno_rig.training import write_json
 
@@ -37,8 +37,8 @@ def prove(directory: Path) -> int:
         **identity.hashes(backend.__file__),
         "proofs": [],
     }
-    for algorithm, network in job.subjects:
-        report["proofs"].append(_prove(backend, job, algorithm, network))
+    for subject in job.subjects:
+        report["proofs"].append(_prove(backend, job, subject))
         # Only now: a framework names the libraries of a GPU once it has used it.
         described = backend.facts()
         report.update(versions=described.pop("versions"), backend=described)
@@ -46,11 +46,11 @@ def prove(directory: Path) -> int:
     return 0
 
 
-def _prove(backend: Backend, job: ProofJob, algorithm: str, network: str) -> Dict[str, Any]:
-    proof: Dict[str, Any] = {"algorithm": algorithm, "network": network, "error": None, "not_judged": {}}
+def _prove(backend: Backend, job: ProofJob, subject: ProofSubject) -> Dict[str, Any]:
+    proof: Dict[str, Any] = {**subject.to_json(), "error": None, "not_judged": {}}
     rungs: List[Any] = []
-    for dtype in job.dtypes:
-        problem = _climb(backend, job, variants(algorithm, network), dtype, rungs)
+    for dtype in (dtype for dtype in job.dtypes if limits(subject, dtype, many=False)):
+        problem = _climb(backend, job, subject, dtype, rungs)
         if problem and GATE[dtype] is None:
             proof["not_judged"][dtype] = problem
         elif problem:
@@ -61,7 +61,9 @@ def _prove(backend: Backend, job: ProofJob, algorithm: str, network: str) -> Dic
     return proof
 
 
-def _climb(backend: Backend, job: ProofJob, specs: List[Any], dtype: str, rungs: List[Any]) -> Optional[str]:
+def _climb(
+    backend: Backend, job: ProofJob, subject: ProofSubject, dtype: str, rungs: List[Any]
+) -> Optional[str]:
     """Adds the rungs of one precision; what stopped the climb, if something did."""
 
     def make(spec: Spec, params: Params, dtype: str) -> Any:
@@ -70,9 +72,9 @@ def _climb(backend: Backend, job: ProofJob, specs: List[Any], dtype: str, rungs:
     climb: Optional[Climb] = None
     last = "none"
     try:
-        for variant, spec in specs:
+        for variant, spec in forms(subject):
             climb = None
-            climb = Climb(spec, make, dtype, backend.INDEX_DTYPE, ROWS, np.random.default_rng(1))
+            climb = Climb(spec, make, dtype, backend.INDEX_DTYPE, subject.shape)
             for rung in climb.rungs():
                 last = variant + rung.name
                 if job.rungs and rung.name not in job.rungs:

@@ -12,7 +12,7 @@ all arrays together, because a small gradient that is a difference of large sums
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Callable, Dict, Iterator, List, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -20,13 +20,18 @@ from rldyno_rig import synthetic
 from rldyno_rig.algorithms import stacked_batch, synthetic_batch
 from rldyno_rig.algorithms.algorithm import many_of
 from rldyno_rig.backends.contract import Learner
+from rldyno_rig.hyper import network_kind
+from rldyno_rig.job_files import ProofSubject
 from rldyno_rig.proof import loop
 from rldyno_rig.proof.difference import Difference, between, farthest, worst
+from rldyno_rig.proof.forms import ROWS
 from rldyno_rig.proof.laziness import deferred_share
 from rldyno_rig.proof.promises import ACTED, Promises
-from rldyno_rig.proof.rung import CONTRACT, MANY, STARTED, Rung
+from rldyno_rig.proof.rung import CONTRACT, MANY, OWN_STEP, STARTED, Rung
 from rldyno_rig.proof.standard import UPDATES, limits
 from rldyno_rig.reference.learner import ReferenceLearner
+from rldyno_rig.reference.optimiser import adam_scalars
+from rldyno_rig.shape import Shape
 from rldyno_rig.spec import STORED, Params, Spec, draw_params
 
 ACTING_ROWS = 16
@@ -37,31 +42,44 @@ Make = Callable[[Spec, Params, str], Learner]
 Arrays = Tuple[np.ndarray, ...]
 
 
-def climb(spec: Spec, make: Make, dtype: str, index_dtype: str, rows: int, seed: int = 1) -> Iterator[Rung]:
-    """Every rung of one dtype. `make(spec, params, dtype)` builds the learner to be proven."""
-    return Climb(spec, make, dtype, index_dtype, rows, np.random.default_rng(seed)).rungs()
-
-
 class Climb:
     """A learner and the reference side by side: the same weights, the same batches."""
 
     def __init__(
-        self, spec: Spec, make: Make, dtype: str, index_dtype: str, rows: int, rng: np.random.Generator
+        self, spec: Spec, make: Make, dtype: str, index_dtype: str, shape: Optional[Shape] = None
     ) -> None:
-        self.spec, self.dtype, self.rng = spec, dtype, rng
-        self.stored, self.index_dtype, self.rows = STORED[dtype], index_dtype, rows
+        """`make(spec, params, dtype)` builds the learner to be proven; `shape`: in the sizes of a study."""
+        self.spec, self.dtype, self.shape = spec, dtype, shape
+        self.stored, self.index_dtype = STORED[dtype], index_dtype
+        self.rng = np.random.default_rng(1)
+        self.rows, self.act_rows, self.many = ROWS, ACTING_ROWS, TOGETHER
+        if shape is not None:
+            self.rows, self.act_rows, self.many = shape.update_rows, shape.act_rows, shape.updates
         self.together = self.stored == "float32"
-        self.limits = limits(spec, dtype, many=True)
-        self.promises = Promises(spec, self.stored, rows)
-        params = perturbed(draw_params(spec, rng), rng)
+        subject = ProofSubject(spec.algorithm, network_kind(spec.network.convolutions), shape)
+        self.limits = limits(subject, dtype, many=True)
+        self.promises = Promises(spec, self.stored, self.rows)
+        params = perturbed(draw_params(spec, self.rng), self.rng)
         self.learner = make(spec, params, dtype)
         # The reference works in float64 on exactly the numbers that the learner was given.
         self.given = {name: p.astype(self.stored).astype(np.float64) for name, p in params.items()}
         self.reference = ReferenceLearner(spec, self.given, "float64")
 
     def rungs(self) -> Iterator[Rung]:
+        """Every rung of one precision."""
+        return self.small_form() if self.shape is None else self.in_shape()
+
+    def in_shape(self) -> Iterator[Rung]:
+        """What training calls, in the sizes of a study."""
+        yield from self.updates()
+        if MANY in self.limits:
+            yield from self.many_updates()
+        yield self.actions(self.acting())
+        yield self.contract()
+
+    def small_form(self) -> Iterator[Rung]:
         yield self.rung("weights", worst(self.given, self.state()["params"]))
-        acting = synthetic.acting(self.spec, self.rng, self.stored, ACTING_ROWS)
+        acting = self.acting()
         yield self.forward(acting)
         yield from self.gradients()
         yield from self.updates()
@@ -99,7 +117,7 @@ class Climb:
         """After 1, 10 and 100 updates; in float32 only the first one has a limit."""
         learner, reference, lr = self.learner, self.reference, self.spec.hyper.learning_rate
         seen: List[Tuple[Arrays, List[np.ndarray]]] = []
-        for goal in UPDATES:
+        for goal in (goal for goal in UPDATES if "optimiser after {}".format(goal) in self.limits):
             while len(seen) < goal:
                 batch = self.batch()
                 seen.append((batch, [array.copy() for array in batch]))
@@ -108,10 +126,13 @@ class Climb:
                 read = learner.read(handle)
                 self.promises.check_read(read, right[1] is not None)
             state, right_state = self.state(), reference.state()
-            weights = worst(right_state["params"], state["params"])
-            yield self.rung("weights after {}".format(goal), weights)
+            weights = "weights after {}".format(goal)
+            if weights in self.limits:
+                yield self.rung(weights, worst(right_state["params"], state["params"]))
             yield self.rung("optimiser after {}".format(goal), self.moments(right_state, state))
             if goal == 1:
+                if OWN_STEP in self.limits:
+                    yield self.rung(OWN_STEP, worst(self.stepped(state), state["params"]))
                 yield self.rung("loss returned", between(right[0], read[0], name="loss"))
                 if "priorities" in self.limits:
                     yield self.rung("priorities", between(right[1], read[1], name="priorities"))
@@ -129,11 +150,11 @@ class Climb:
 
         Both begin with the learner's state, so that drift before it does not count.
         """
-        update_many = many_of(self.learner, TOGETHER)
+        update_many = many_of(self.learner, self.many)
         if update_many is None:
             return
         learner, lr, before = self.learner, self.spec.hyper.learning_rate, self.state()
-        stacked = stacked_batch(self.spec, self.rng, self.stored, self.index_dtype, self.rows, TOGETHER)
+        stacked = stacked_batch(self.spec, self.rng, self.stored, self.index_dtype, self.rows, self.many)
         copies = [array.copy() for array in stacked]
         read = learner.read(update_many(self.put(stacked), lr))
         state = self.state()
@@ -156,6 +177,16 @@ class Climb:
                 differences.append(between(right[1], read[1], name="priorities"))
         self.promises.check_read(read, right[1] is not None)
         yield self.rung(MANY, farthest(*differences))
+
+    def stepped(self, state: Any) -> Params:
+        """Where the learner's own moments lead after one update."""
+        hyper = self.spec.hyper
+        step, root = adam_scalars(hyper, 1, hyper.learning_rate)
+        m, v = state["m"], roots(state["v"])
+        return {
+            name: p - step * double(m[name]) / (double(v[name]) * root + hyper.adam_eps)
+            for name, p in self.given.items()
+        }
 
     def actions(self, acting: Arrays) -> Rung:
         """`act` against the reference with the learner's own weights now: same choices, same numbers."""
@@ -195,6 +226,9 @@ class Climb:
         state = self.learner.state()
         self.promises.check_state(state)
         return state
+
+    def acting(self) -> Arrays:
+        return synthetic.acting(self.spec, self.rng, self.stored, self.act_rows)
 
     def batch(self) -> Any:
         return synthetic_batch(self.spec, self.rng, self.stored, self.index_dtype, self.rows)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Optional
 
 CONTRACT, STARTED = "contract", "update starts its work"
-MANY = "updates in one call"
+MANY, OWN_STEP = "updates in one call", "step of own moments"
 OTHER_NUMBERS = (CONTRACT, STARTED)
 """Rungs whose number is not a relative error: broken promises, and the share of late work."""
 FLOAT32_ERRORS = (1e-9, 1e-5)

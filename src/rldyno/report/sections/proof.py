@@ -56,16 +56,16 @@ def rung_tables(results: Results) -> list[RungTable]:
         # A proof that ended before its first rung has a row all the same.
         subject = certificate.subject
         for dtype in dict.fromkeys(rung.dtype for rung in certificate.rungs) or ("float64",):
-            key = (subject.algorithm, subject.network, subject.device, dtype)
+            key = (subject.algorithm, subject.form, subject.device, dtype)
             row = rung_row(certificate, results.facts.get(certificate.contestant), dtype)
             tables.setdefault(key, {})[certificate.contestant] = row
     return [
         RungTable(
-            label=f"{title_of(algorithm)}, {network}, {device}, {dtype}",
+            label=f"{title_of(algorithm)}, {form}, {device}, {dtype}",
             rungs=tuple(dict.fromkeys(name for row in rows.values() for name in row.rungs)),
             rows=tuple(rows.values()),
         )
-        for (algorithm, network, device, dtype), rows in tables.items()
+        for (algorithm, form, device, dtype), rows in tables.items()
     ]
 
 
@@ -78,7 +78,7 @@ def proof_summary(results: Results) -> ProofSummary:
         words = " / ".join(
             "–" if error is None else "0" if error == 0 else f"{error:.0e}" for error in errors
         )
-        column = f"{title_of(subject.algorithm)}, {subject.network}, {subject.device}"
+        column = f"{title_of(subject.algorithm)}, {subject.form}, {subject.device}"
         rows.setdefault(certificate.contestant, {})[column] = (state, words)
     columns = dict.fromkeys(column for cells in rows.values() for column in cells)
     return ProofSummary(tuple(columns), rows)
