@@ -38,7 +38,7 @@ cores = 1
 steps = 300
 """
 LAB, GROUP, RUNNER, WORKER = "lab", "group", "runner", "worker"
-KILLS_PER_CASE = 10
+KILLS_PER_CASE = 15
 PATIENCE_S = 120.0
 """For what takes a second on an idle machine."""
 POLL_S = 0.01
@@ -89,7 +89,7 @@ class Case:
         self.random = random.Random(f"{seed} {number}")
         self.out, self.temporary = home / "out", home / "tmp"
         self.temporary.mkdir(parents=True)
-        self.seeds = self.random.randint(4, 8)
+        self.seeds = self.random.randint(6, 10)
         self.study = home / "study.toml"
         self.study.write_text(STUDY.format(seeds=self.seeds))
         self.repeats = self.random.random() < 0.2
@@ -165,7 +165,8 @@ class Case:
             if victim == WORKER:
                 found = [worker for runner in found for worker in children(runner)]
             if found:
-                time.sleep(self.random.uniform(0, self.life_s * TRAINING / self.seeds))
+                trial_s = self.life_s * TRAINING / self.seeds
+                time.sleep(self.random.uniform(0, trial_s / (2 if victim == WORKER else 1)))
                 if is_running(found[0]):
                     found[0].kill()
                     self.kills[victim] += 1
@@ -217,7 +218,7 @@ class Case:
         if checked.returncode != 0:
             self.flaws.append(f"rldyno check: {checked.stdout}{checked.stderr}")
         hidden = [*self.out.rglob(".*"), *(self.home / "cache").rglob(".*.tmp")]
-        hidden += [*self.temporary.glob("rldyno-*/*"), *(self.home / "cache" / "proofs").glob("*/")]
+        hidden += [*self.temporary.glob("rldyno-*/*"), *(self.home / "cache").glob("[np]*/**/work.*")]
         self.flaws += [f"left over: {path.relative_to(self.home)}" for path in hidden]
 
 
@@ -287,7 +288,7 @@ def kill_many(kills: int, jobs: int, seed: int, folder: Path) -> Report:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kills", type=int, nargs="?", default=100)
-    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2))
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     began = time.monotonic()

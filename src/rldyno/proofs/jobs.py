@@ -14,10 +14,10 @@ from rldyno.config import cache_dir
 from rldyno.errors import Problem
 from rldyno.machine.cpus import available_cpus
 from rldyno.processes.rig import Runtime, end, ending, failed, start_rig
-from rldyno.processes.scratch import remove_abandoned_scratch, scratch_directory
 from rldyno.proofs import store
 from rldyno.proofs.certificate import Certificate, Subject
 from rldyno.records import files as records
+from rldyno.records.scratch import remove_abandoned_scratch, scratch_directory
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig.job_files import PROOF_FILE, ProofJob

@@ -5,11 +5,11 @@ from __future__ import annotations
 import platform
 import shutil
 import subprocess
-import tempfile
 from functools import cache
 from pathlib import Path
 
 from rldyno.config import cache_dir
+from rldyno.records.scratch import remove_abandoned_scratch, scratch_directory
 from rldyno_rig.parts.native import SOURCE, library_name
 from rldyno_rig.schema import NATIVE_VARIABLE
 
@@ -35,8 +35,8 @@ def built(home: Path) -> Path | None:
     if compiler is None:
         return None
     try:
-        home.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=home) as name:
+        remove_abandoned_scratch(home)
+        with scratch_directory(home) as name:
             made = Path(name) / library.name
             command = [compiler, *OPTIONS, "-o", str(made), str(SOURCE)]
             subprocess.run(command, check=True, capture_output=True, timeout=TIME_LIMIT_S)

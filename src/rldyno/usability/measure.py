@@ -14,8 +14,8 @@ import psutil
 from rldyno.config import cache_dir, load_config
 from rldyno.errors import Problem
 from rldyno.machine.facts import machine_facts
-from rldyno.processes.scratch import remove_abandoned_scratch, scratch_directory
 from rldyno.records import files as records
+from rldyno.records.scratch import remove_abandoned_scratch, scratch_directory
 from rldyno.toolchains.catalogue import Toolchain, toolchain
 from rldyno.toolchains.resolve import Interpreter, resolve, state
 from rldyno.usability import exports, mistakes, package, process, releases, source, starting, store
