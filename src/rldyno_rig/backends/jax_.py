@@ -218,7 +218,10 @@ class JittedLearner(Learner):
 
     def _options(self) -> Dict[str, Any]:
         # The other schedule runs independent operations side by side, in a second thread: Rainbow takes 1.16
-        # times as long on one core.
+        # times as long on one core. Of other flags, one thread for Eigen, 512-bit vectors and fast min and
+        # max change less than 5 %, products without YNN take 1.07 times as long, an update without fusion
+        # emitters 1.6, an act of 8 rows as one kernel (`xla_cpu_small_call`) 2.8. Programs compiled ahead of
+        # time take as long to call; weights and moments as one argument save 2.6 of the 19 µs of a call.
         return {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 
     def sync_target(self) -> None:
