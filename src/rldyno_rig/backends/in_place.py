@@ -23,7 +23,7 @@ class Model(Protocol):
 def project(spec: Spec, reward: np.ndarray, discount: np.ndarray, p: np.ndarray) -> np.ndarray:
     """reference.losses.project, but each moved atom touches its two neighbours only.
 
-    128 rows of 51 atoms: 0.1 of the time of the sum over all pairs of atoms.
+    51 atoms: 0.14 of the time of the sum over all pairs of atoms with 32 rows, 0.03 with 128.
     """
     hyper, atoms = spec.hyper, spec.hyper.atoms
     z = support(spec).astype(p.dtype)

@@ -1,7 +1,7 @@
 """What the learner in NumPy computes: passes through the network, and losses on them.
 
 Layers write into buffers that are kept from call to call, gradients into one flat vector. `dot` with `out`
-takes half the time of `matmul` on a single row, and sums rows four times as fast as `sum`.
+takes half the time of `matmul` on a single row, and sums 128 rows three times as fast as `sum`.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def backward(model: Model, tape: Tape, head_gradients: Outputs) -> Params:
 def first_windows(model: Model, obs: np.ndarray) -> np.ndarray:
     """The windows of the first convolution, which all torsos share, from images channels first.
 
-    Pixels are not scaled here but in its weights, which are fewer: together with windows of longer runs, an
-    update with 32 images takes 0.6 of the time.
+    Pixels are not scaled here but in its weights, which are fewer. With windows of longer runs, acting on one
+    image takes 0.43 of the time, an update with 32 images 0.8.
     """
     size, channels, height, width = obs.shape
     image = model.buffer("image", (size, height, width, channels))
