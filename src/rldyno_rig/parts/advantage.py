@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Callable
 
 import numpy as np
 
@@ -24,11 +24,6 @@ def gae(
     `ended`, V(s_{t+1}) is `bootstrap`: 0 after a termination, the value of the final observation after a
     time limit; and the sum stops there.
     """
-    native = library()
-    if native is not None:
-        given = (reward, value, bootstrap, last_value, ended)
-        if all(a.flags.c_contiguous for a in given) and all(a.dtype == value.dtype for a in given[:-1]):
-            return _native_gae(native, *given, gamma, gae_lambda)
     following = np.concatenate([value[1:], last_value[None]])
     delta = reward + gamma * np.where(ended, bootstrap, following) - value
     decay = (gamma * gae_lambda) * (1 - ended.astype(value.dtype))
@@ -40,16 +35,31 @@ def gae(
     return advantage
 
 
+def estimator(
+    reward: np.ndarray, value: np.ndarray, bootstrap: np.ndarray, ended: np.ndarray
+) -> Callable[[np.ndarray, float, float], np.ndarray]:
+    """`gae` of these arrays, which the caller fills again and again, for (last_value, gamma, gae_lambda).
+
+    In C where there is the library. Addresses are asked for once: each takes 2 µs, a rollout 1.
+    """
+    native = library()
+    if native is None:
+        return lambda last_value, gamma, decay: gae(reward, value, bootstrap, ended, last_value, gamma, decay)
+    last, advantage = np.zeros_like(value[0]), np.zeros_like(value)
+    held = (reward, value, bootstrap, last, ended, advantage)
+    assert all(array.flags.c_contiguous for array in held)
+    assert {array.dtype for array in held if array is not ended} == {value.dtype}
+    addresses, estimate = [array.ctypes.data for array in held], getattr(native, PRECISIONS[value.dtype])
+
+    def estimated(last_value: np.ndarray, gamma: float, gae_lambda: float) -> np.ndarray:
+        last[:] = last_value
+        estimate(*addresses, *held[1].shape, gamma, gamma * gae_lambda)
+        return advantage.copy()
+
+    return estimated
+
+
 PRECISIONS = {np.dtype("float32"): "rldyno_gae_float", np.dtype("float64"): "rldyno_gae_double"}
-
-
-def _native_gae(native: Any, *given: Any) -> np.ndarray:
-    *arrays, gamma, gae_lambda = given
-    value: np.ndarray = arrays[1]
-    advantage = np.empty_like(value)
-    addresses = [array.ctypes.data for array in (*arrays, advantage)]
-    getattr(native, PRECISIONS[value.dtype])(*addresses, *value.shape, gamma, gamma * gae_lambda)
-    return advantage
 
 
 def normalise(advantage: np.ndarray) -> np.ndarray:
