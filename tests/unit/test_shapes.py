@@ -150,10 +150,23 @@ def test_the_step_is_compared_in_float32_where_weights_are_not() -> None:
     assert failed("dqn", ran, EpsilonLost, "float32") == {OWN_STEP}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_right_learner_is_proven_with_images(algorithm: str, dtype: str) -> None:
+    chosen = ALGORITHMS[algorithm]
+    values = replace(chosen.defaults("x"), convolutions=((8, 8, 4), (16, 4, 2)), hidden=(64,))
+    ran = shape_of(chosen.spec(values, (2, 44, 40), "uint8", 6))
+    climbed = Climb(shape_spec(algorithm, ran), numpy_.Learner, dtype, "int64", ran).rungs()
+    wanted = limits(ProofSubject(algorithm, "cnn", ran), dtype, many=False)
+    assert [(rung.name, rung.passed) for rung in climbed] == [(name, True) for name in wanted]
+
+
 def test_images_take_one_update_and_vectors_ten() -> None:
     ran = shape("dqn")
     assert "weights after 10" in limits(ProofSubject("dqn", "mlp", ran), "float64", many=False)
     assert "weights after 10" not in limits(ProofSubject("dqn", "cnn", ran), "float64", many=False)
+    assert OWN_STEP in limits(ProofSubject("dqn", "cnn", ran), "float32", many=False)
     assert limits(ProofSubject("dqn", "mlp", ran), "tf32", many=False) == {}
 
 
