@@ -53,3 +53,23 @@ def test_a_learner_keeps_its_promises(contestant: str) -> None:
             assert np.array_equal(synced["params"][name], synced["target"][name])
         """,
     )
+
+
+@pytest.mark.parametrize("contestant", [name for name in CONTESTANTS if name.startswith("tensorflow")])
+def test_a_placed_batch_stays_while_the_next_one_is_placed(contestant: str) -> None:
+    """Batches lie in memory that NumPy and TensorFlow share, in two places by turns."""
+    run_script(
+        contestant,
+        """
+        first, second, *_ = given()
+        losses = []
+        for ahead in (False, True):
+            learner = make()
+            placed = learner.put(*first)
+            if ahead:
+                learner.put(*second)
+                act(learner)
+            losses.append(learner.read(learner.update(placed, 1e-2))[0])
+        assert losses[0] == losses[1], losses
+        """,
+    )

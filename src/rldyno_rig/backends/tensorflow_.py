@@ -2,7 +2,7 @@
 
 Not Keras: its layers go through a dispatch layer, and its Adam adds ε before the bias correction.
 The parameters live in one flat vector, so that gradients are one vector too and the optimiser is one kernel.
-The network gets its parts as plain tensors, which every update returns anew: an argument costs a graph less
+The network gets its weights as plain tensors, which every update returns anew: an argument costs a graph less
 than a variable that it reads (act, batch 1: 26 µs against 30). What is computed is in `tensorflow_maths`.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Type
 
 import numpy as np
 import tensorflow as tf
@@ -67,7 +67,14 @@ def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> cont
         assert gpus, "TensorFlow sees no GPU"
         for gpu in gpus:
             tf.config.experimental.set_memory_growth(gpu, True)
-    return Learner(spec, params, mode, STORED[dtype])
+    return _kind(spec, mode, device)(spec, params, mode, STORED[dtype])
+
+
+def _kind(spec: Spec, mode: str, device: str) -> Type[Learner]:
+    if mode != "xla":
+        return Learner
+    # XLA has no fast convolutions for the body of a loop on a CPU.
+    return XlaLearner if spec.network.convolutions or device != "cpu" else LoopingLearner
 
 
 def device_memory() -> Optional[Dict[str, int]]:
@@ -79,25 +86,20 @@ def device_memory() -> Optional[Dict[str, int]]:
 
 
 class Learner:
-    weights: Tensors
-    target_weights: Tensors
+    """Eager and graph: TensorFlow's fused Adam changes variables in place, the network gets their parts."""
+
+    weights: Sequence[Any]
+    """What functions get of a network: its tensors in the order of their names."""
+    target_weights: Sequence[Any]
 
     def __init__(self, spec: Spec, params: Params, mode: str, dtype: str) -> None:
         self.spec, self.model = spec, Model(spec, dtype)
         self.layout, self.dtype = self.model.layout, self.model.dtype
-        self.flat, self.m, self.v = (tf.Variable(tf.zeros(self.layout.size, dtype)) for _ in range(3))
         self.names = tuple(self.layout.shapes)
-        # The kernel computes 1 − β in the parameters' precision: 1 − 0.999 is off by 1e-5 in float32. So it
-        # is Adam with the rounded β, and gets the bias corrections of those.
         self.adam = spec.optimiser == "adam"
-        self.rounded: Any = self.adam and dataclasses.replace(
-            self.model.hyper,
-            adam_beta1=float(self.dtype.type(self.model.hyper.adam_beta1)),
-            adam_beta2=float(self.dtype.type(self.model.hyper.adam_beta2)),
-        )
+        self.rounded: Any = self._rounded() if self.adam else None
         on_gpu = bool(tf.config.get_visible_devices("GPU"))
         self._place: Callable[..., Sequence[Any]] = _constants if on_gpu else Stage().put
-        self._scalars = np.zeros((2,), dtype)
         self._act = _callable(self._choose, mode)
         self._update = _callable(self._descend, mode)
         self._forward = _callable(self._heads, mode)
@@ -110,18 +112,12 @@ class Learner:
 
     def act(self, obs: Any, noise: Any = None) -> Tuple[np.ndarray, ...]:
         placed = (obs,) if noise is None else (obs, noise)
-        return tuple([output.numpy() for output in self._act(*placed, *self.weights.values())])
+        return tuple([output.numpy() for output in self._act(*placed, *self.weights)])
 
     def update(self, batch: Tuple[Any, ...], lr: float) -> Any:
-        self.t += 1
-        scalars = (lr, 0.0)
-        if self.adam:
-            step, root = adam_scalars(self.rounded, self.t, lr)
-            scalars = (step / root, self.model.hyper.adam_eps / root)
-        self._scalars[:] = scalars
-        weights = (*self.weights.values(), *self.target_weights.values())
-        outputs = self._update(*batch, *self.put(*self._scalars), *weights)
-        self.weights = dict(zip(self.names, outputs))
+        (scalars,) = self._scalars(1, lr)
+        outputs = self._update(*batch, *self.put(*scalars), *self.weights, *self.target_weights)
+        self.weights = outputs[: len(self.names)]
         return outputs[len(self.names) :]
 
     def read(self, handle: Any) -> contract.Reading:
@@ -138,9 +134,7 @@ class Learner:
         m_scale, v_scale = self._moment_scales()
         return {
             "params": self.layout.unpack(self.flat.numpy()),
-            "target": self.layout.unpack(
-                np.concatenate([w.numpy().ravel() for w in self.target_weights.values()])
-            ),
+            "target": self.layout.unpack(np.concatenate([w.numpy().ravel() for w in self.target_weights])),
             "m": self.layout.unpack(self.m.numpy() * self.dtype.type(m_scale)),
             "v": self.layout.unpack(self.v.numpy() * self.dtype.type(v_scale)),
             "t": self.t,
@@ -149,51 +143,77 @@ class Learner:
     def load(self, state: contract.State) -> None:
         self.t: int = state["t"]
         m_scale, v_scale = self._moment_scales()
-        self.flat.assign(self._pack(state["params"]))
-        self.m.assign(self._pack(state["m"]) / self.dtype.type(m_scale))
-        self.v.assign(self._pack(state["v"]) / self.dtype.type(v_scale))
-        self.weights = named(self.model, self.flat)
-        self.target_weights = named(self.model, self._pack(state["target"]))
+        m = self._pack(state["m"]) / self.dtype.type(m_scale)
+        v = self._pack(state["v"]) / self.dtype.type(v_scale)
+        self._set(self._pack(state["params"]), m, v, self._pack(state["target"]))
 
     def forward(self, obs: np.ndarray, noise: Optional[np.ndarray]) -> Params:
         placed = self.put(obs) if noise is None else self.put(obs, noise)
-        outputs = self._forward(*placed, *self.weights.values())
+        outputs = self._forward(*placed, *self.weights)
         names = [name for name, _, _ in self.spec.network.heads]
         return {name: output.numpy() for name, output in zip(names, outputs)}
 
     def grads(self, batch: contract.Host) -> Tuple[float, Params, Params]:
-        weights = (*self.weights.values(), *self.target_weights.values())
-        raw, clipped, loss = self._gradients(*self.put(*batch), *weights)[:3]
+        placed = self.put(*batch)
+        raw, clipped, loss = self._gradients(*placed, *self.weights, *self.target_weights)[:3]
         return float(loss), self.layout.unpack(raw.numpy()), self.layout.unpack(clipped.numpy())
 
-    # What is traced. Arguments: placed arrays, then the weights that are used.
+    # What is traced. Arguments: placed arrays, then the tensors of the networks that are used.
 
     def _choose(self, *args: Any) -> Tuple[Any, ...]:
-        placed, weights = self._named(args, 1)
-        return choose(self.model, weights[0], *placed)
+        placed, (weights,) = self._split(args, 1)
+        return choose(self.model, self._named(weights), *placed)
 
     def _descend(self, *args: Any) -> Tuple[Any, ...]:
-        (*batch, step, eps), (weights, target) = self._named(args, 2)
-        report, raw = gradient(self.model, weights, target, tuple(batch))
+        (*batch, step, eps), (weights, target) = self._split(args, 2)
+        report, raw = gradient(self.model, self._named(weights), self._named(target), tuple(batch))
         # Data-parallel workers average `raw` here.
         self.model.step(self.model, self.flat, self.m, self.v, clip(self.model, raw), step, eps)
         return (*named(self.model, self.flat).values(), *report)
 
     def _heads(self, *args: Any) -> Tuple[Any, ...]:
-        placed, weights = self._named(args, 1)
-        return tuple(forward(self.model, weights[0], *placed).values())
+        placed, (weights,) = self._split(args, 1)
+        return tuple(forward(self.model, self._named(weights), *placed).values())
 
     def _gradient_and_clipped(self, *args: Any) -> Tuple[Any, ...]:
-        batch, (weights, target) = self._named(args, 2)
-        report, raw = gradient(self.model, weights, target, batch)
+        batch, (weights, target) = self._split(args, 2)
+        report, raw = gradient(self.model, self._named(weights), self._named(target), batch)
         return (raw, clip(self.model, raw), *report)
 
-    def _named(self, args: Tuple[Any, ...], networks: int) -> Tuple[Tuple[Any, ...], List[Tensors]]:
-        """Placed arrays, and the weights of so many networks by their names."""
-        size = len(self.names)
+    def _split(self, args: Tuple[Any, ...], networks: int) -> Tuple[Tuple[Any, ...], List[Tuple[Any, ...]]]:
+        """Placed arrays, and the tensors of each network."""
+        size = len(self.weights)
         start = len(args) - networks * size
-        parts = [args[start + i * size : start + (i + 1) * size] for i in range(networks)]
-        return args[:start], [dict(zip(self.names, part)) for part in parts]
+        return args[:start], [args[at : at + size] for at in range(start, len(args), size)]
+
+    def _named(self, weights: Sequence[Any]) -> Tensors:
+        return dict(zip(self.names, weights))
+
+    def _set(self, flat: np.ndarray, m: np.ndarray, v: np.ndarray, target: np.ndarray) -> None:
+        if not hasattr(self, "flat"):
+            self.flat, self.m, self.v = (tf.Variable(vector) for vector in (flat, m, v))
+        self.flat.assign(flat)
+        self.m.assign(m)
+        self.v.assign(v)
+        self.weights = tuple(named(self.model, self.flat).values())
+        self.target_weights = tuple(named(self.model, target).values())
+
+    def _rounded(self) -> Any:
+        """The kernel computes 1 − β in the parameters' precision: 1 − 0.999 is off by 1e-5 in float32. So it
+        is Adam with the rounded β, and gets the bias corrections of those.
+        """
+        hyper = self.model.hyper
+        beta1, beta2 = (float(self.dtype.type(beta)) for beta in (hyper.adam_beta1, hyper.adam_beta2))
+        return dataclasses.replace(hyper, adam_beta1=beta1, adam_beta2=beta2)
+
+    def _scalars(self, count: int, lr: float) -> np.ndarray:
+        """[count, 2]: step and ε of the optimiser for the next updates, which are counted here."""
+        first, self.t = self.t + 1, self.t + count
+        if not self.adam:
+            return np.array([(lr, 0.0)] * count, self.dtype)
+        pairs = [adam_scalars(self.rounded, t, lr) for t in range(first, self.t + 1)]
+        eps = self.model.hyper.adam_eps
+        return np.array([(step / root, eps / root) for step, root in pairs], self.dtype)
 
     def _pack(self, arrays: Params) -> np.ndarray:
         """Canonical arrays → one flat vector on the host."""
@@ -208,6 +228,66 @@ class Learner:
             (1 - hyper.adam_beta1**t) / (1 - self.rounded.adam_beta1**t),
             (1 - hyper.adam_beta2**t) / (1 - self.rounded.adam_beta2**t),
         )
+
+
+class XlaLearner(Learner):
+    """All vectors are arguments and results of compiled programs, which variables make slower: an update of
+    PPO on 128 rows takes 630 µs against 1230.
+    """
+
+    def update(self, batch: Tuple[Any, ...], lr: float) -> Any:
+        (scalars,) = self._scalars(1, lr)
+        return self._updated(self._update(*batch, *self.put(*scalars), *self._vectors()))
+
+    def _descend(self, *args: Any) -> Tuple[Any, ...]:
+        *batch, step, eps, flat, m, v, target = args
+        model = self.model
+        report, raw = gradient(model, named(model, flat), named(model, target), tuple(batch))
+        # Data-parallel workers average `raw` here.
+        return (*model.moved(model, flat, m, v, clip(model, raw), step, eps), *report)
+
+    def _vectors(self) -> Tuple[Any, ...]:
+        return (self.flat, self.m, self.v, *self.target_weights)
+
+    def _updated(self, outputs: Sequence[Any]) -> Sequence[Any]:
+        self.flat, self.m, self.v = outputs[:3]
+        self.weights = outputs[:1]
+        return outputs[3:]
+
+    def _named(self, weights: Sequence[Any]) -> Tensors:
+        return named(self.model, weights[0])
+
+    def _set(self, flat: np.ndarray, m: np.ndarray, v: np.ndarray, target: np.ndarray) -> None:
+        self.flat, self.m, self.v = (tf.constant(vector) for vector in (flat, m, v))
+        self.weights, self.target_weights = (self.flat,), (tf.constant(target),)
+
+    def _rounded(self) -> Any:
+        return self.model.hyper
+
+
+class LoopingLearner(XlaLearner):
+    """Runs the minibatches of a rollout as one program: 450 µs per update against 630 (PPO, 8 × 128 rows)."""
+
+    def __init__(self, spec: Spec, params: Params, mode: str, dtype: str) -> None:
+        super().__init__(spec, params, mode, dtype)
+        self._update_many = _callable(self._descend_many, mode)
+
+    def update_many(self, batches: Tuple[Any, ...], lr: float) -> Any:
+        (scalars,) = self.put(self._scalars(batches[0].shape[0], lr))
+        return self._updated(self._update_many(*batches, scalars, *self._vectors()))
+
+    def _descend_many(self, *args: Any) -> Tuple[Any, ...]:
+        *batches, scalars, flat, m, v, target = args
+        count = scalars.shape[0]
+
+        def descend(i: Any, *vectors: Any) -> Tuple[Any, ...]:
+            batch = [array[i] for array in batches]
+            return (i + 1, *self._descend(*batch, scalars[i, 0], scalars[i, 1], *vectors[:3], target))
+
+        # The first update has the report to begin with.
+        first = descend(0, flat, m, v)
+        last = tf.while_loop(lambda i, *_: i < count, descend, first, maximum_iterations=count - 1)
+        return tuple(last[1:])
 
 
 class Stage:
@@ -249,16 +329,16 @@ def _constants(*arrays: np.ndarray) -> Sequence[Any]:
 
 
 def _callable(body: Callable[..., Tuple[Any, ...]], mode: str) -> Callable[..., Sequence[Any]]:
-    """`body` as it is, or traced once for each number of rows (one, in a run)."""
+    """`body` as it is, or traced once for each shape of its first argument (one, in a run)."""
     if mode == "eager":
         return body
-    traced: Dict[int, Callable[..., Sequence[Any]]] = {}
+    traced: Dict[Tuple[int, ...], Callable[..., Sequence[Any]]] = {}
 
     def call(*args: Any) -> Sequence[Any]:
-        rows = len(args[0])
-        if rows not in traced:
-            traced[rows] = _trace(body, args, mode)
-        return traced[rows](*args)
+        shape = args[0]._shape_tuple()  # `shape` takes 2 µs
+        if shape not in traced:
+            traced[shape] = _trace(body, args, mode)
+        return traced[shape](*args)
 
     return call
 

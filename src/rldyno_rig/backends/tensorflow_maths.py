@@ -29,6 +29,7 @@ class Model:
         self.hyper = spec.hyper
         self.layout = Layout(network, channels_last)
         self.loss, self.step = LOSSES[spec.algorithm], OPTIMISERS[spec.optimiser]
+        self.moved = FUNCTIONAL_OPTIMISERS[spec.optimiser]
         self.expected = EXPECTED[network.support]
         self.activate = {"relu": tf.nn.relu, "tanh": tf.tanh}[network.activation]
         self.torsos = tuple((torso, *torso_layers(network, torso)) for torso in network.torsos)
@@ -301,3 +302,28 @@ def sgd(model: Model, flat: Any, m: Any, v: Any, gradient: Any, step: Any, eps: 
 
 
 OPTIMISERS: Dict[str, Callable[..., None]] = {"adam": adam, "sgd": sgd}
+
+
+# The same as functions of vectors, for XLA, which fuses them.
+
+
+def moved_by_adam(
+    model: Model, flat: Any, m: Any, v: Any, gradient: Any, step: Any, eps: Any
+) -> Tuple[Any, Any, Any]:
+    """m ← β₁ m + (1 − β₁) g, v ← β₂ v + (1 − β₂) g², p ← p − step · m / (√v + ε)."""
+    beta1, beta2 = model.hyper.adam_beta1, model.hyper.adam_beta2
+    m = beta1 * m + (1 - beta1) * gradient
+    v = beta2 * v + (1 - beta2) * tf.square(gradient)
+    return flat - step * m / (tf.sqrt(v) + eps), m, v
+
+
+def moved_by_sgd(
+    model: Model, flat: Any, m: Any, v: Any, gradient: Any, step: Any, eps: Any
+) -> Tuple[Any, Any, Any]:
+    return flat - step * gradient, m, v
+
+
+FUNCTIONAL_OPTIMISERS: Dict[str, Callable[..., Tuple[Any, Any, Any]]] = {
+    "adam": moved_by_adam,
+    "sgd": moved_by_sgd,
+}
