@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import io
+import os
 import sys
 from typing import Annotated
 
@@ -29,7 +32,7 @@ from rldyno.commands.tensorboard import tensorboard
 from rldyno.commands.trial import trial
 from rldyno.commands.usability import usability
 from rldyno.commands.verify import verify
-from rldyno.errors import Problem, print_problem
+from rldyno.errors import UNWRITABLE, Problem, print_problem, problem_of
 from rldyno.libraries import needed_for
 
 app = typer.Typer(
@@ -82,16 +85,34 @@ app.command(short_help="Run one trial directory; launchers call this.")(trial)
 
 
 def main() -> None:
-    """Run the command; a Problem becomes one clear message and an exit code."""
+    """Run the command; a Problem, or a disk that is full, becomes one clear message and an exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no "×" shows "?"
     try:
         with needed_for("this command"):
-            app()
+            try:
+                app()
+            finally:
+                sys.stdout.flush()  # a full disk shows here at the latest
     except Problem as problem:
         print_problem(problem)
         sys.exit(problem.code)
+    except OSError as error:
+        if error.filename is None and error.errno not in (*UNWRITABLE, errno.EPIPE):
+            raise  # nothing that a user can act on: a mistake in rldyno
+        _drop_output()
+        if error.errno != errno.EPIPE:  # whoever read it has had enough
+            print_problem(problem_of(error))
+        sys.exit(1)
+
+
+def _drop_output() -> None:
+    """What could not be written is not tried again when Python ends."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 if __name__ == "__main__":

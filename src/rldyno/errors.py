@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import sys
+
+UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+"""What a write fails with on a disk that is full, or that may only be read."""
 
 
 class Problem(Exception):
@@ -27,6 +32,19 @@ class Problem(Exception):
                 self.add_note(note)
 
 
+def problem_of(error: OSError) -> Problem:
+    """What the system refused: one message with the path, and what to do about it."""
+    what = error.strerror or str(error)
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        fix = "choose a place that you may write to, or change who may"
+    elif error.errno in UNWRITABLE:
+        fix = "free some space there, or choose another place; then run the same command again"
+    else:
+        fix = "look at what is there; remove it if it does not belong there"
+    verb = "write" if error.errno in UNWRITABLE else "use"
+    return Problem(f"cannot {verb} {error.filename or 'the output'}: {what}", fix=fix, code=1)
+
+
 def print_problem(problem: Problem) -> None:
     lines = [f"rldyno: {problem.message}"]
     if problem.detail:
@@ -36,4 +54,5 @@ def print_problem(problem: Problem) -> None:
     # A path or a log may hold escape sequences: no terminal gets them.
     for line in lines:
         shown = "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in line)
-        print(shown, file=sys.stderr)
+        with contextlib.suppress(OSError):  # on a full disk, too
+            print(shown, file=sys.stderr)

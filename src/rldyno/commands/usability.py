@@ -156,6 +156,7 @@ def cards(table: Table) -> Any:
 def write_files(out: Path, found: UsabilityFile, tables: list[Table]) -> list[Path]:
     """The record at `out`; beside it all tables as Markdown and LaTeX, and each as CSV."""
     from rldyno.errors import Problem
+    from rldyno.records.files import write_atomically
     from rldyno.text.tables import comma_separated, latex, markdown
     from rldyno.usability.store import write
 
@@ -167,11 +168,11 @@ def write_files(out: Path, found: UsabilityFile, tables: list[Table]) -> list[Pa
     try:
         write(out, found)
         for path, text in texts.items():
-            path.write_text(text, encoding="utf-8")
+            write_atomically(path, text)
     except OSError as error:
         raise Problem(
             f"cannot write {error.filename or out}: {error.strerror}",
-            fix="choose another place with -o FILE",
+            fix="free some space, or choose another place with -o FILE",
             code=1,
         ) from error
     return [out, *texts]

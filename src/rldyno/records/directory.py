@@ -26,6 +26,7 @@ CERTIFICATES = "certificates"
 TRIALS = "trials"
 
 MIN_FREE_BYTES = 100_000_000
+_ELSEWHERE = "choose another directory with --out"
 _OURS = {STUDY_FILE, MANIFEST_FILE, RUN_LOCK, CERTIFICATES, TRIALS}
 
 
@@ -117,7 +118,10 @@ def working_in(directory: ResultsDirectory, lost_manifest: bool = False) -> Iter
 
     Reports and exports beside the trials look foreign where the manifest was lost.
     """
-    check_free(directory.root) if lost_manifest else check_writable(directory.root)
+    if lost_manifest:
+        check_free(directory.root, "copy the directory to a disk with space that you may write to")
+    else:
+        check_writable(directory.root)
     try:
         with locked(directory.lock):
             remove_temporary_files(directory.root)
@@ -148,7 +152,7 @@ def remove_temporary_files(root: Path) -> None:
             entry.unlink()
 
 
-def check_free(root: Path) -> None:
+def check_free(root: Path, elsewhere: str = _ELSEWHERE) -> None:
     """Make the directory; a Problem when it cannot be written or its disk is full."""
     test_file = root / f".write-test.{time.monotonic_ns()}.tmp"
     try:
@@ -158,12 +162,10 @@ def check_free(root: Path) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             test_file.unlink()
-        raise Problem(
-            f"cannot write to {root}: {error.strerror}", fix="choose another directory with --out"
-        ) from error
+        raise Problem(f"cannot write to {root}: {error.strerror}", fix=elsewhere) from error
     free = shutil.disk_usage(root).free
     if free < MIN_FREE_BYTES:
         raise Problem(
             f"only {free / 1e6:.0f} MB are free in {root}, a run needs {MIN_FREE_BYTES / 1e6:.0f} MB",
-            fix="free some space, or choose another directory with --out",
+            fix=f"free some space, or {elsewhere}",
         )

@@ -46,12 +46,23 @@ def replacing(path: Path) -> Iterator[Path]:
     """A path to write to, which takes the place of `path` at the end: also of a link, whose target stays."""
     temporary = path.with_name(f".{path.name}.{owner()}{_TEMPORARY}")
     try:
-        temporary.unlink(missing_ok=True)
-        yield temporary
-        temporary.replace(path)
+        with naming(path):
+            temporary.unlink(missing_ok=True)
+            yield temporary
+            temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An OSError from here names this path: not a temporary one, and not none, as a full disk does."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
         raise
 
 

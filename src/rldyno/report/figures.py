@@ -71,7 +71,7 @@ def write_figures(analysis: Analysis, out: Path, formats: Sequence[str] = FORMAT
     except OSError as error:
         raise Problem(
             f"cannot write to {out}: {error.strerror}",
-            fix="choose another place with --figures OUTDIR",
+            fix="free some space, or choose another place with --figures OUTDIR",
             code=1,
         ) from error
     return [index, *(path for entry in entries for path in entry.paths)]
@@ -85,7 +85,9 @@ def export_tables(analysis: Analysis, out: Path) -> list[Path]:
         return [path for entry in written for path in entry.paths]
     except OSError as error:
         raise Problem(
-            f"cannot write to {out}: {error.strerror}", fix="choose another place with --out", code=1
+            f"cannot write to {out}: {error.strerror}",
+            fix="free some space, or choose another place with --out",
+            code=1,
         ) from error
 
 

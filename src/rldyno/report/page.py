@@ -46,7 +46,9 @@ def write_report(analysis: Analysis, path: Path | None = None) -> Path:
         write_atomically(path, html)
     except OSError as error:
         raise Problem(
-            f"cannot write {path}: {error.strerror}", fix="choose another place with --out FILE", code=1
+            f"cannot write {path}: {error.strerror}",
+            fix="free some space, or choose another place with --out FILE",
+            code=1,
         ) from error
     return path
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rldyno.libraries import needed_for
+from rldyno.records.files import naming
 from rldyno.results.event_points import Point
 from rldyno_rig.trial_file import TrialFile
 
@@ -65,8 +66,9 @@ def write_whole(path: Path, points: Iterable[Point], epoch: float) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name.replace('tfevents', 'part')}")
     try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
+        with naming(path):
+            temporary.write_bytes(content)
+            temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
     growing_mark(path).unlink(missing_ok=True)

@@ -53,9 +53,10 @@ def export_results(results: Results, out: Path | None = None, form: str = "parqu
         return [path for suffix in FORMATS[form] for path in write_tables(results, out, suffix)] + [
             write_readme(results, out)
         ]
-    except OSError as error:
+    except (OSError, pl.exceptions.PolarsError) as error:  # Polars has errors of its own for a full disk
+        why = getattr(error, "strerror", None) or error
         raise Problem(
-            f"cannot write to {out}: {error.strerror}", fix="choose another place with --out", code=1
+            f"cannot write to {out}: {why}", fix="free some space, or choose another place with --out", code=1
         ) from error
 
 

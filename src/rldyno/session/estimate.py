@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import resources
@@ -18,6 +16,7 @@ from pathlib import Path
 
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
+from rldyno.records.files import write_atomically
 from rldyno.records.outcome import Outcome
 from rldyno.records.trial_records import read_outcome, read_trial
 from rldyno.study.plan import Cell, Plan
@@ -190,10 +189,7 @@ def _as_json(rates: Mapping[str, Rate]) -> str:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, text=True)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    Path(temporary).replace(path)
+    write_atomically(path, text)
 
 
 if __name__ == "__main__":

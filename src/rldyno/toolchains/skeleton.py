@@ -11,6 +11,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 import rldyno_rig
 from rldyno.errors import Problem
+from rldyno.records.files import write_atomically
 from rldyno.toolchains.catalogue import Toolchain, read_catalogue
 
 HOME = Path(__file__).parent
@@ -43,9 +44,14 @@ def write_skeleton(
         "imports": "\n".join(sorted([f"import {module}", "import numpy as np"])),
         **_pins(read_catalogue()["numpy"]),
     }
-    for path, template in files.items():
-        text = (TEMPLATES / template).read_text(encoding="utf-8")
-        path.write_text(Template(text).substitute(words), encoding="utf-8")
+    texts = {path: (TEMPLATES / template).read_text(encoding="utf-8") for path, template in files.items()}
+    try:
+        for path, text in texts.items():
+            write_atomically(path, Template(text).substitute(words))
+    except OSError:
+        for path in files:  # a part of a backend would be in the way of the next try
+            path.unlink(missing_ok=True)
+        raise
     return list(files)
 
 

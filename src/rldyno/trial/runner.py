@@ -13,7 +13,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
-from rldyno.errors import Problem
+from rldyno.errors import UNWRITABLE, Problem
 from rldyno.machine.facts import calibrate, host_sha256
 from rldyno.machine.noise import Surroundings, frequency_mhz
 from rldyno.probe import Probe
@@ -34,7 +34,7 @@ from rldyno.records.seal import altered_files, file_hashes, write_record
 from rldyno.records.trial_records import read_outcome, read_trial
 from rldyno.trial import caches
 from rldyno.trial.outcome import Ending, Measured, make_outcome
-from rldyno.trial.worker import NO_SPACE, AbsentError, Silence, StoppedError, Worker
+from rldyno.trial.worker import AbsentError, Silence, StoppedError, Worker
 from rldyno_rig import schema
 from rldyno_rig.trial_file import Conditions, TrialFile
 
@@ -60,7 +60,7 @@ def run_trial(trial_dir: Path, cpus: tuple[int, ...] | None, probe_cpu: int | No
             f"another process ({error}) is running {trial_dir.name}", fix="wait for it, or stop it", code=1
         ) from None
     except OSError as error:
-        if error.errno not in NO_SPACE:
+        if error.errno not in UNWRITABLE:
             raise
         raise Problem(
             f"cannot write the records of {trial_dir.name}: {error.strerror}",

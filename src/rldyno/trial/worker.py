@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import resource
 import signal
 import time
 from pathlib import Path
 
+from rldyno.errors import UNWRITABLE
 from rldyno.processes.children import EndWatch, signal_group
 from rldyno.processes.rig import FAULT_HANDLER, Runtime, start_rig
 
 _GRACE_S = 2.0
-NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 
 class StoppedError(Exception):
@@ -52,7 +51,7 @@ class Worker:
                     options=FAULT_HANDLER,
                 )
         except OSError as error:
-            if error.errno in NO_SPACE:
+            if error.errno in UNWRITABLE:
                 raise
             raise AbsentError(f"cannot start {runtime.python}: {error.strerror or error}") from error
         self.pid = self._process.pid
