@@ -15,9 +15,10 @@ from rldyno.records.files import read_json
 from rldyno.records.outcome import Outcome
 from rldyno.records.seal import altered_files, read_record
 from rldyno.records.trial_id import trial_id
-from rldyno.records.typed import typed
+from rldyno.records.typed import checks_of, typed
 from rldyno_rig import schema
 from rldyno_rig.facts_file import WorkerFacts
+from rldyno_rig.hyper import tuples
 from rldyno_rig.trial_file import TrialFile
 
 Record = TypeVar("Record")
@@ -56,6 +57,9 @@ def read_trial_records(home: Path) -> TrialRecords:
     """Of a trial's directory, whose name is the trial's id."""
     flaws: list[str] = []
     file = _read(home / schema.TRIAL_FILE, read_trial, flaws)
+    if file is not None and (wrong := _wrong_hyper(file)):
+        flaws.append(f"{home / schema.TRIAL_FILE} is damaged: hyper-parameter `{wrong}` has a wrong value")
+        file = None
     facts = _read(home / schema.FACTS_FILE, read_facts, flaws)
     outcome = _read(home / schema.OUTCOME_FILE, read_outcome, flaws)
     if outcome is not None:
@@ -72,6 +76,22 @@ def _read(path: Path, read: Callable[[Path], Record], flaws: list[str]) -> Recor
         if path.is_symlink() or path.exists():
             flaws.append(problem.message)
         return None
+
+
+def _wrong_hyper(file: TrialFile) -> str | None:
+    """The first hyper-parameter that holds no value of its kind. Fields of other versions are not known."""
+    from rldyno_rig.algorithms import LEARNERS  # NumPy, which the trial process does not need
+
+    learner = LEARNERS.get(file.algorithm)
+    checks = {} if learner is None else checks_of(learner.hyper)
+    return next(
+        (
+            name[:100]
+            for name, value in file.hyper.items()
+            if name in checks and not checks[name](tuples(value))
+        ),
+        None,
+    )
 
 
 def _mix_ups(home: Path, file: TrialFile | None, outcome: Outcome) -> Iterator[str]:

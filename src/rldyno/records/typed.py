@@ -24,7 +24,7 @@ def typed(path: Path, values: Json, make: Callable[[Json], Record]) -> Record:
     """The record that `make` builds from the content of a file; a Problem when a field has another type."""
     try:
         record = make(values)
-        checks = _checks(type(record))  # type: ignore[arg-type]  # a type is hashable
+        checks = checks_of(type(record))
         wrong = [name for name, check in checks.items() if not check(getattr(record, name))]
     except _WRONG as error:
         raise damaged(path, f"{type(error).__name__}: {error}") from error
@@ -36,6 +36,11 @@ def typed(path: Path, values: Json, make: Callable[[Json], Record]) -> Record:
 def damaged(path: Path, why: str) -> Problem:
     fix = "run its study again: only this trial is repeated"
     return Problem(f"{path} is damaged: {why[:200]}", fix=fix, code=1)
+
+
+def checks_of(kind: Any) -> dict[str, Check]:
+    """Field of a dataclass → whether a value is of its type."""
+    return _checks(kind)
 
 
 @lru_cache(maxsize=64)
@@ -67,7 +72,7 @@ def _check(hint: Any) -> Check:
     if is_dataclass(hint) and isinstance(hint, type):
         return lambda value: (
             isinstance(value, hint)
-            and all(check(getattr(value, name)) for name, check in _checks(hint).items())
+            and all(check(getattr(value, name)) for name, check in checks_of(hint).items())
         )
     if isinstance(hint, type):
         return lambda value: isinstance(value, hint)

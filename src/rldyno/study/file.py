@@ -31,7 +31,8 @@ from rldyno.toml.suggestions import suggest
 from rldyno.toolchains.contestants import Catalogue, check_contestant
 from rldyno_rig.algorithms import ALGORITHMS
 
-MAX_TRIALS = 100_000
+MAX_TRIALS = 10_000
+"""As many as the report is measured with (`make bench-report`)."""
 FIX = "correct the study; docs/studies.md explains every key"
 
 

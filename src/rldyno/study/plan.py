@@ -54,21 +54,23 @@ class Trial:
 
     @cached_property
     def id(self) -> str:
-        return trial_id(self._file(""))
+        return trial_id(self._file)
 
     def to_file(self) -> TrialFile:
         """trial.json without interpreter, variables and conditions, which the session adds."""
-        return self._file(self.id)
+        return dataclasses.replace(self._file, trial=self.id)
 
     def to_json(self) -> dict[str, Any]:
         """What the plan knows of trial.json."""
         values = self.to_file().to_json()
         return {key: value for key, value in values.items() if key not in _ADDED_WHEN_PREPARED}
 
-    def _file(self, trial_id: str) -> TrialFile:
+    @cached_property
+    def _file(self) -> TrialFile:
+        """Without its id."""
         cell = self.cell
         return TrialFile(
-            trial=trial_id,
+            trial="",
             contestant=Contestant.parse(cell.contestant),
             algorithm=cell.algorithm,
             environment=cell.environment,

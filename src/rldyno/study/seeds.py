@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 from rldyno.errors import Problem
 from rldyno.toml.write import with_value
 
-MAX_SEEDS = 100_000
+MAX_SEEDS = 10_000
 
 
 def whole(value: Any) -> Any:
