@@ -1,0 +1,185 @@
+"""Damaged and forged results directories through every command that reads one."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import synthetic
+from fuzz_calls import Ended, Report, call
+from fuzz_mutations import FOREIGN, MUTATIONS, Expect
+from rldyno.errors import Problem
+from rldyno.results.load import load_results
+
+STUDY = """
+title = "Fuzz"
+contestants = "numpy:eager"
+algorithms = "dqn"
+environments = "CartPole-v1"
+seeds = 2
+cores = 1
+[budget]
+steps = 300
+stop = { return = 15, episodes = 3 }
+"""
+SEALED, UNSEALED, NETS = "sealed", "unsealed", "nets"
+"""What is damaged: a run with seals, one of schema 1 with more contestants, networks timed alone."""
+IGNORED = ("run.lock", "trial.lock", "worker.log", "report.html")
+"""Files whose content no answer uses. What they are (a link, a pipe) still matters."""
+NETS_OPTIONS = "--contestants numpy:eager --nets mlp64 --rounds 2 --seconds 0.01 --no-verify"
+LIGHT: tuple[tuple[str, ...], ...] = (
+    ("status", "{}"),
+    ("status", "{}", "--follow"),
+    ("advise", "{}"),
+    ("advise", "{}", "--json"),
+    ("claims", "{}"),
+    ("claims", "{}", "--json"),
+    ("compare", "{}", "{original}"),
+    ("compare", "{original}", "{}", "--markdown"),
+    ("export", "{}", "--format", "both"),
+    ("export", "{}", "--format", "csv", "--tables"),
+    ("tensorboard", "{}"),
+    ("tensorboard", "{}", "--follow"),
+    ("plan", "{}"),
+    ("plan", "{}/study.toml", "--json"),
+    ("report", "{}", "--figures", "{}/figures", "--format", "csv,md,tex"),
+    ("check", "{}", "--json"),
+    ("nets", "show", "{}"),
+)
+HEAVY: tuple[tuple[str, ...], ...] = (
+    ("report", "{}"),
+    ("report", "{}", "--figures", "{}/pictures", "--format", "svg"),
+)
+"""A second of CPU time or more: every HEAVY_EVERY-th case."""
+HEAVY_EVERY = 20
+CHANGING: tuple[tuple[str, ...], ...] = (
+    ("trial", "{trial}"),
+    ("run", "{}", "--no-verify", "--no-limits", "--no-report", "--toolchain", "numpy={python}"),
+    ("run", "{}", "--amend", "--no-verify", "--no-limits", "--tensorboard", "--toolchain", "numpy={python}"),
+    ("check", "{}", "--repair"),
+)
+"""These change the directory: last, one for each case."""
+
+
+@dataclass(frozen=True)
+class Originals:
+    folder: Path
+
+    def __getitem__(self, kind: str) -> Path:
+        return self.folder / kind
+
+
+def make_originals(folder: Path) -> Originals:
+    """A real run (proven, with attempts put aside), a synthetic one, and a nets.json.
+
+    Those of an earlier call stay.
+    """
+    if (folder / FOREIGN).exists():
+        return Originals(folder)
+    report, given = Report(), ["--toolchain", f"numpy={sys.executable}"]
+    study = folder / "fuzz.toml"
+    study.write_text(STUDY)
+    noise = ["--max-noise", "0", "--noise-attempts", "2"]
+    commands = (
+        ["run", str(study), "--out", str(folder / SEALED), "--no-report", "--no-limits", *noise, *given],
+        ["nets", "--out", str(folder / NETS), *NETS_OPTIONS.split(), *given],
+    )
+    for command in commands:
+        done = call(command, report, "originals")
+        assert done.code == 0, done.output
+    shape = synthetic.Shape(algorithms=("dqn",), steps=3000, sample_hz=2, limits=True, pending=1)
+    synthetic.write_results(folder / UNSEALED, shape)
+    shutil.copytree(next((folder / UNSEALED / "trials").iterdir()), folder / FOREIGN, symlinks=True)
+    return Originals(folder)
+
+
+class RecordFuzzer:
+    """Case after case in a folder of its own."""
+
+    def __init__(self, originals: Originals, folder: Path, through: int = 0) -> None:
+        """`through`: so many commands for each case, drawn by lot; 0: all."""
+        self.originals, self.folder, self.through = originals, folder, through
+        folder.mkdir(parents=True, exist_ok=True)
+        self._files = {kind: _files(originals[kind]) for kind in (SEALED, UNSEALED, NETS)}
+        self._figures = {kind: figures(originals[kind]) for kind in (SEALED, UNSEALED)}
+
+    def case(self, number: int, seed: int, report: Report) -> None:
+        rng = random.Random(f"records {seed} {number}")
+        kind = rng.choices((SEALED, UNSEALED, NETS), (12, 5, 1))[0]
+        file, mutation = rng.choice(self._files[kind]), rng.choice(MUTATIONS)
+        what = f"record {number} of seed {seed}: {mutation.__name__} of {kind}/{file}"
+        (self.folder / "now").write_text(what)
+        damaged = self.folder / "damaged"
+        shutil.rmtree(damaged, ignore_errors=True)
+        shutil.copytree(self.originals[kind], damaged)
+        expect = mutation(damaged, damaged / file, rng, self.originals.folder / FOREIGN)
+        report.cases += 1
+        if file.name in IGNORED and expect is not Expect.IN_THE_WAY:
+            expect = Expect.NOTHING
+        shown = {
+            "encoding": rng.choice(("utf-8", "utf-8", "ascii", "latin-1")),
+            "columns": rng.choice((40, 80, 200)),
+        }
+        checked = call(["check", str(damaged)], report, what, **shown)
+        report.verdicts[self._verdict(kind, damaged, expect, checked, report, what)] += 1
+        commands = [*LIGHT, *(HEAVY if number % HEAVY_EVERY == 0 else ()), rng.choice(CHANGING)]
+        if self.through:
+            commands = rng.sample([*LIGHT, *CHANGING, HEAVY[0]], self.through)
+        for command in commands:
+            words = self._words(command, kind, damaged, file)
+            call(words, report, what, **shown)
+
+    def _words(self, command: Sequence[str], kind: str, damaged: Path, file: Path) -> list[str]:
+        trial = damaged / (file.parent if file.parts[0] == "trials" else "trials")
+        return [
+            part.format(damaged, original=self.originals[kind], trial=trial, python=sys.executable)
+            for part in command
+        ]
+
+    def _verdict(
+        self, kind: str, damaged: Path, expect: Expect, checked: Ended, report: Report, what: str
+    ) -> str:
+        """What became of the alteration; one that is believed although it must not be is a failure."""
+        if kind == NETS:
+            return "of nets.json, which has no seal"
+        if checked.code != 0:
+            return "named"
+        try:
+            changed = figures(damaged) != self._figures[kind]
+        except Exception as error:
+            report.failures.append(f"{what}: reading it as a table: {error!r}")
+            return "ACCEPTED"
+        if kind == UNSEALED and expect is not Expect.NAMED_ALWAYS:
+            return "without a seal, believed" if changed else "without effect on figures"
+        if expect in (Expect.NAMED, Expect.NAMED_ALWAYS) or (changed and expect is not Expect.FORGED):
+            report.failures.append(f"{what}: the alteration was accepted")
+            return "ACCEPTED"
+        return "sealed anew by a forger, believed" if changed else "without effect on figures"
+
+
+def _files(root: Path) -> list[Path]:
+    return [path.relative_to(root) for path in sorted(root.rglob("*")) if path.is_file()]
+
+
+def figures(directory: Path) -> Any:
+    """Everything that answers are made from, of the trials that count."""
+    try:
+        results = load_results(directory)
+    except Problem:
+        return None
+    rows = [row for row in results.trials.to_dicts() if row["status"] != "pending"]
+    series = [
+        (results.episodes(row["trial"]).to_dicts(), results.progress(row["trial"]).to_dicts())
+        for row in rows
+        if row["status"] == "done"
+    ]
+    certificates = [certificate.to_json() for certificate in results.certificates]
+    return json.dumps(
+        [rows, series, certificates, results.manifest.to_json(), results.study], default=str, sort_keys=True
+    )

@@ -1,0 +1,163 @@
+"""Wild studies through every command that reads one, and through a run that only prepares its trials."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sys
+from pathlib import Path
+
+from fuzz_calls import Ended, Report, call
+
+STUDY = """
+title = "Fuzz"
+contestants = "numpy:eager"
+algorithms = "dqn"
+environments = "CartPole-v1"
+seeds = 2
+cores = 1
+[budget]
+steps = 300
+"""
+KEYS = (
+    *("title", "question", "contestants", "algorithms", "environments", "max_episode_steps", "devices"),
+    *("cores", "workers", "seeds", "dtype", "division", "order_seed", "tensorboard", "caches", "budget"),
+    *("budget.steps", "budget.episodes", "budget.wall_s", "budget.stop", "hyper", "hyper.dqn", "nonsense"),
+    *("hyper.dqn.learning_rate", "hyper.dqn.batch_size", "hyper.dqn.hidden", "hyper.dqn.CartPole-v1"),
+    *("hyper.dqn.replay_size", "hyper.dqn.gamma", "hyper.ppo.clip", "hang_timeout_s", "sample_hz"),
+)
+NUMBERS = (
+    *("0", "-1", "1", "2", "3", "1_000", "1_000_000", "2147483648", "9223372036854775807"),
+    *(
+        "9223372036854775808",
+        "1" + "0" * 20,
+        "9" * 5000,
+        "0.5",
+        "1e-9",
+        "1e308",
+        "nan",
+        "inf",
+        "-inf",
+        "-0.0",
+    ),
+)
+TEXTS = (
+    *(
+        '""',
+        '"x"',
+        '"\\u001b[31m"',
+        '"\\u0000"',
+        '"../.."',
+        '"[red]"',
+        '"é"',
+        f'"{"long" * 5000}"',
+        "'''a\nb'''",
+    ),
+    *(
+        '"CartPole-v1"',
+        '"Pendulum-v1"',
+        '"numpy:eager"',
+        '"torch:eager"',
+        '"dqn"',
+        '"ppo"',
+        '"cpu"',
+        '"cuda"',
+    ),
+    *('"float64"', '"warm"', '"cold"', '"open"', '"closed"'),
+)
+OTHERS = (
+    *("true", "[]", "[[]]", "{}", "[1, 1]", "[1, 2]", '["a", 1]', "1979-05-27", "[1, 2, 3]", "[0.1, 0.2]"),
+    *("[" * 200 + "]" * 200, "{ a = { b = { c = 1 } } }", "[" * 100_000, "{a=" * 2000 + "1" + "}" * 2000),
+    *(
+        '{ min = 5, max = 3, until = "x" }',
+        '{ min = 2, max = 4, until = "resolved" }',
+        "{ min = 1, max = 10000000 }",
+    ),
+    *(
+        '["numpy:eager", "torch:eager"]',
+        '["dqn", "ppo", "a2c", "rainbow"]',
+        "{ return = 1e400, episodes = 3 }",
+    ),
+    *("{ return = 20, episodes = 3 }", "{ return = -1e308, episodes = 9223372036854775807 }"),
+    f"[{', '.join(map(str, range(1, 16_001)))}]",
+    f"[{', '.join(['1'] * 16_000)}]",
+)
+VALUES = (*NUMBERS, *TEXTS, *OTHERS)
+CHARACTERS = (0, 9, 10, 27, 34, 61, 91, 93, 123, 255, 0x85, 0xFEFF, 0x1F600, 0xDC80)
+PREPARED_AT_MOST = 40
+"""Trials of a study that is also run: each has a directory."""
+RUN = ("--no-verify", "--no-limits", "--no-report", "--toolchain", "numpy={python}")
+
+
+class StudyFuzzer:
+    """Case after case in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def case(self, number: int, seed: int, report: Report) -> None:
+        rng = random.Random(f"studies {seed} {number}")
+        what = f"study {number} of seed {seed}"
+        (self.folder / "now").write_text(what)
+        file = self.folder / "study.toml"
+        file.write_bytes(mutated_study(rng).encode("utf-8", errors="surrogateescape"))
+        report.cases += 1
+        options = rng.choice([[], [], ["--all"], ["--seeds", rng.choice(("3", "2..4", "-1", "x", "9" * 30))]])
+        call(["plan", str(file), *options], report, what, columns=rng.choice((40, 80)))
+        planned = call(["plan", str(file), "--json"], report, what)
+        report.verdicts["refused" if planned.code else "accepted"] += 1
+        self._run(file, planned, report, what)
+
+    def _run(self, file: Path, planned: Ended, report: Report, what: str) -> None:
+        """A study that is refused is refused by a run too; one that is accepted leaves readable records."""
+        if planned.code == 0 and len(json.loads(planned.output)["trials"]) > PREPARED_AT_MOST:
+            return
+        out = self.folder / "results"
+        shutil.rmtree(out, ignore_errors=True)
+        run = ["run", str(file), "--out", str(out), *(part.format(python=sys.executable) for part in RUN)]
+        ended = call(run, report, what)
+        if planned.code:
+            if ended.code != planned.code:
+                report.failures.append(f"{what}: `plan` refuses it, `run` does not")
+            return
+        if not (out / "manifest.json").exists():
+            return
+        for command in ("status", "check", "plan"):
+            read = call([command, str(out)], report, what)
+            if read.code:
+                report.failures.append(
+                    f"{what}: the records of an accepted study: {command}: {read.output[:200]}"
+                )
+        call(run, report, what)
+
+
+def mutated_study(rng: random.Random) -> str:
+    text = STUDY
+    for _ in range(rng.choice([1, 1, 1, 2, 3])):
+        match rng.randrange(5):
+            case 0 | 1:
+                text = _with_key(text, rng.choice(KEYS), rng.choice(VALUES))
+            case 2:
+                lines = text.splitlines()
+                place = rng.randrange(len(lines))
+                name = lines[place].partition("=")[0].strip() or "x"
+                lines[place] = f"{name} = {rng.choice(VALUES)}"
+                text = "\n".join(lines)
+            case 3:
+                text += f"\n{rng.choice(KEYS).rpartition('.')[2]} = {rng.choice(VALUES)}\n"
+            case 4:
+                place = rng.randrange(len(text))
+                text = text[:place] + chr(rng.choice(CHARACTERS)) + text[place + rng.randrange(2) :]
+    return text
+
+
+def _with_key(text: str, key: str, value: str) -> str:
+    """Keys of a table go below its header: those of `budget` are replaced there."""
+    table, _, name = key.rpartition(".")
+    kept = [line for line in text.splitlines() if line.partition("=")[0].strip() != name]
+    line = f"{name} = {value}"
+    if table == "budget":
+        return "\n".join([*kept, line])
+    return "\n".join([f"{key} = {value}", *kept])
