@@ -23,5 +23,5 @@ def test_a_hyper_parameter_of_the_wrong_kind_is_a_flaw_of_its_trial(value: objec
     values["hyper"]["hidden"] = value
     (home / "trial.json").write_text(json.dumps(values))
     assert "`hidden` has a wrong value" in read_trial_records(home).flaws[0]
-    with pytest.raises(Problem, match="no trial in .* has records that can be used"):
+    with pytest.raises(Problem, match="has records that can be used"):
         load_results(root)
