@@ -23,6 +23,7 @@ from rldyno.results.load import Results
 from rldyno.stats.equivalence import DIFFERENT
 from rldyno.stats.estimates import RANGE
 from rldyno.text.numbers import factor, number, span
+from rldyno.text.terminal import fits
 
 # More groups than this are left to the report.
 GROUPS_SHOWN = 12
@@ -85,11 +86,6 @@ def print_table(group: Group, console: Console) -> None:
         named = ", ".join(metric.words for metric in left_out)
         print_line(console, f"Too wide for this terminal, in the report: {named}.")
         console.print()
-
-
-def fits(table: Table, console: Console, width: int) -> bool:
-    # Rich leaves the space between columns out of the minimum.
-    return console.measure(table).minimum + len(table.columns) <= width
 
 
 def legend(groups: Sequence[Group]) -> str:

@@ -58,6 +58,7 @@ def print_comparison(found: Changes, console: Console) -> None:
 
     from rldyno.answers.changes_text import figures, headline, ordered, remarks
     from rldyno.answers.terminal import print_fix
+    from rldyno.text.terminal import print_fitting
 
     if found.other_differences:
         console.print("Other differences between A and B:", style="yellow")
@@ -74,7 +75,7 @@ def print_comparison(found: Changes, console: Console) -> None:
             metric = f"{change.metric.title}, {change.metric.unit}"
             word = Text(change.word, COLOURS[change.verdict])
             shown.add_row(change.contestant, metric, word, *figures(change))
-        console.print(shown)
+        print_fitting(shown, console, ("Metric", "Verdict", "B / A"), "rldyno compare A B --markdown")
     for line in found.unmatched:
         console.print(f"not compared: {line}", style="dim", markup=False)
     console.print(headline(found), style="bold")

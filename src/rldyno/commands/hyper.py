@@ -95,6 +95,7 @@ def _print_fields(console: Console, algorithm: str, environment: str | None) -> 
     from rich.table import Table
 
     from rldyno.study.hyper_fields import hyper_fields, is_tuned
+    from rldyno.text.terminal import print_fitting
     from rldyno_rig.algorithms import title_of
 
     tuned = is_tuned(algorithm, environment)
@@ -116,7 +117,7 @@ def _print_fields(console: Console, algorithm: str, environment: str | None) -> 
         differs = "*" if field.value != field.generic else ""
         generic = [_spell(field.generic)] if tuned else []
         table.add_row(field.name, _spell(field.value) + differs, *generic, field.unit or "–", field.meaning)
-    console.print(table)
+    print_fitting(table, console, ("value", "meaning"), "a wider terminal, or --json")
     first = hyper_fields(algorithm, environment)[1]
     console.print(
         f"A study changes them so (a list becomes an axis):\n"

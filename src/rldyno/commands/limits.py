@@ -38,6 +38,7 @@ def limits(
     from rldyno.limits.measure import environment_rates, limits_of
     from rldyno.machine.devices import check_device
     from rldyno.machine.facts import usable_cores
+    from rldyno.text.terminal import print_fitting
     from rldyno.toolchains.resolve import parse_overrides
     from rldyno_rig.job_files import EnvironmentCase
 
@@ -47,7 +48,7 @@ def limits(
     console = Console(highlight=False)
     found = [limits_of(device, count, overrides, again) for count in counts]
     rates = environment_rates(map(EnvironmentCase, environment or ["CartPole-v1"]), overrides, again)
-    console.print(_table(device, found, rates))
+    print_fitting(_table(device, found, rates), console, (), "a wider terminal, or --cores N for some cores")
     for line in [*_reasons(found), *_missing(rates)]:
         console.print(line, markup=False, soft_wrap=True)
     for line in warnings(found, rates):

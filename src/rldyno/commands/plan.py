@@ -79,6 +79,8 @@ def plan_json(plan: Plan, estimate: TimeEstimate) -> dict[str, Any]:
 def print_plan(console: Console, plan: Plan, estimate: TimeEstimate, *, show_all: bool) -> None:
     from rich.table import Table
 
+    from rldyno.text.terminal import print_fitting
+
     shown = len(plan.opening) if show_all else shown_trials(plan)
     rows = [_row(plan, trial) for trial in plan.trials]
     constant = {name: value for name, value in rows[0].items() if all(row[name] == value for row in rows)}
@@ -94,9 +96,7 @@ def print_plan(console: Console, plan: Plan, estimate: TimeEstimate, *, show_all
         block = str(trial.block + 1) if starts_block else ""
         values = [row[name] for name in varying]
         table.add_row(block, str(index + 1), *values, spell_seconds(estimate.guesses[index].seconds))
-    # Columns squeezed to a narrow terminal cannot be read; long lines can.
-    table.width = console.measure(table, options=console.options.update(width=1000)).maximum
-    console.print(table, soft_wrap=True)
+    print_fitting(table, console, ("contestant", "seed", "at most"), "rldyno plan STUDY --json")
     if shown < len(plan.opening):
         console.print(f"… and {len(plan.opening) - shown} more trials; --all shows them")
     for line in _totals(plan, estimate):

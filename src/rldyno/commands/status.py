@@ -82,6 +82,7 @@ def _print_look(look: Look, results: ResultsDirectory, console: Console) -> None
     from rldyno.answers.adaptive import status_lines
     from rldyno.records.status import STATES
     from rldyno.session.progress import progress_table
+    from rldyno.text.terminal import print_fitting
 
     counts = [f"{look.count(name)} {name}" for name in STATES if look.count(name)]
     console.print(f"{len(look.states)} trials: {', '.join(counts)}")
@@ -91,7 +92,7 @@ def _print_look(look: Look, results: ResultsDirectory, console: Console) -> None
     for line in status_lines(look.manifest):
         console.print(escape(line))
     if look.running:
-        console.print(progress_table(_progress(look, results)))
+        print_fitting(progress_table(_progress(look, results)), console, ("budget",), "a wider terminal")
     for trial, state in look.states.items():
         if state.failed and state.outcome:
             console.print(escape(f"failed  {trial}: {state.outcome.reason}: {state.outcome.message}"))

@@ -51,10 +51,12 @@ def print_table(table: Table, console: Console) -> None:
     from rich import box
     from rich.table import Table as Shown
 
+    from rldyno.text.terminal import print_fitting
+
     shown = Shown(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(table.columns):
         figure = holds_numbers(table, index)
         shown.add_column(column, justify="right" if figure else "left", overflow="fold")
     for row in table.rows:
         shown.add_row(*row)
-    console.print(shown)
+    print_fitting(shown, console, ("Contestant", "µs per call"), "nets.md in the same directory")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rldyno.probe.metrics import sample_columns
 from rldyno.records.csv_files import last_rows
+from rldyno.text.terminal import fit
 from rldyno_rig import schema
 from rldyno_rig.trial_file import Budget
 
@@ -194,7 +195,9 @@ class LiveDisplay:
         self._bar.update(
             self._task, completed=snapshot.done + snapshot.failed, total=snapshot.total, left=left
         )
-        self._live.update(Group(progress_table(snapshot.running), self._bar), refresh=True)
+        table = progress_table(snapshot.running)
+        fit(table, self._console, ("budget",))
+        self._live.update(Group(table, self._bar), refresh=True)
 
     def print_line(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False)
