@@ -48,6 +48,8 @@ class Recorder:
             if budget.stop_return is None
             else {"reached": False, "step": None, "episode": None, "time_ns": None}
         )
+        self.returns: Any = ()
+        """Of the episodes under way."""
         self.learning: Optional[Dict[str, int]] = None
         self.episodes = 0
         self.updates = 0
@@ -87,11 +89,15 @@ class Recorder:
     ) -> None:
         self.episodes += 1
         time_ns = now - self.spawn_ns
+        finite = math.isfinite(episode_return)
+        shown = repr(float(episode_return)) if finite else ""
         self._rows.append(
-            "{},{},{},{},{!r},{},{}\n".format(
-                self.episodes, env, step, time_ns, float(episode_return), length, int(terminated)
-            )
+            "{},{},{},{},{},{},{}\n".format(self.episodes, env, step, time_ns, shown, length, int(terminated))
         )
+        if not finite:
+            self._not_finite("the return of episode {}".format(self.episodes), episode_return, step)
+        if self.reason == "nan":
+            return  # an infinite return would pass every stop rule
         self.recent.append(float(episode_return))
         if self.threshold is not None and not self.threshold["reached"]:
             self.stop_window.append(float(episode_return))
@@ -110,16 +116,14 @@ class Recorder:
             self.next_beat = min(self.next_beat, max(end, now + 1))
             if now >= end and self.reason is None:
                 self.reason = "wall"
-        if loss is not None and not math.isfinite(loss):
-            self._not_finite(loss, step)
+        self._check(loss, step)
         self._progress(now, step, loss)
         self._flush()
         if os.getppid() != self._parent:
             raise SystemExit("the trial runner is gone")
 
     def close(self, now: int, step: int, loss: Optional[float]) -> None:
-        if loss is not None and not math.isfinite(loss):
-            self._not_finite(loss, step)
+        self._check(loss, step)
         self._progress(now, step, loss)
         self._flush()
         self._episode_file.close()
@@ -131,11 +135,23 @@ class Recorder:
     def final_return(self) -> Optional[float]:
         return sum(self.recent) / len(self.recent) if self.recent else None
 
-    def _not_finite(self, loss: float, step: int) -> None:
-        self.reason = "nan"
-        self.message = "the loss became {} by update {} (environment step {})".format(
-            loss, self.updates, step
-        )
+    def spoiled(self) -> Optional[float]:
+        """A return under way that is not finite: the environment gave such a reward."""
+        return next((value for value in map(float, self.returns) if not math.isfinite(value)), None)
+
+    def _check(self, loss: Optional[float], step: int) -> None:
+        reward = self.spoiled()
+        if reward is not None:
+            self._not_finite("the return of an episode", reward, step)
+        elif loss is not None and not math.isfinite(loss):
+            self._not_finite("the loss", loss, step)
+
+    def _not_finite(self, what: str, value: float, step: int) -> None:
+        if self.reason != "nan":
+            self.reason = "nan"
+            self.message = "{} became {} by update {} (environment step {})".format(
+                what, value, self.updates, step
+            )
 
     def _progress(self, now: int, step: int, loss: Optional[float]) -> None:
         mean = self.final_return()

@@ -31,7 +31,9 @@ SEED_SPREAD = 10_000
 
 
 def train(directory: Path, started_ns: int) -> int:
-    """Run the trial; 0 when a budget or a NaN ended it, 1 when it crashed. result.json says how."""
+    """Run the trial; 0 when a budget or a NaN ended it, NOT_FINITE or 1 when it crashed, with a NaN or
+    without. result.json says how.
+    """
     trial = TrialFile.read(directory)
     spawn_ns = int(os.environ.get(schema.SPAWN_VARIABLE, started_ns))
     clock = Clock()
@@ -41,6 +43,9 @@ def train(directory: Path, started_ns: int) -> int:
     except Exception as error:
         traceback.print_exc()
         message = "{}: {}".format(type(error).__name__, str(error).strip().split("\n")[0])
+        if recorder.spoiled() is not None:  # no backend has to stand it until the episode ends
+            write_json(directory / schema.RESULT_FILE, {"reason": "nan", "message": message})
+            return schema.NOT_FINITE
         write_json(directory / schema.RESULT_FILE, crashed(message))
         return 1
     write_json(directory / schema.RESULT_FILE, result.to_json())

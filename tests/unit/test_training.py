@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from rldyno_rig import hyper, schema, training
+from rldyno_rig import envs, hyper, schema, training
 from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.algorithms.dqn import Dqn
 from rldyno_rig.backends import numpy_
@@ -252,3 +252,41 @@ def test_a_worker_ends_when_its_runner_is_gone(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "getppid", lambda: 1)
     with pytest.raises(SystemExit):
         recorder.beat(2, 2, None)
+
+
+class Rewarding:
+    """CartPole whose rewards, or observations, are not finite from a step on."""
+
+    def __init__(self, value: float, what: str) -> None:
+        self._inner = envs.BUILT_IN["CartPole-v1"](1, 0, None)
+        self._value, self._what, self._steps = value, what, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def step(self, actions: np.ndarray) -> Any:
+        obs, reward, *rest, final = self._inner.step(actions)
+        self._steps += 1
+        if self._steps > 100:
+            if self._what == "reward":
+                reward = np.full_like(reward, self._value)
+            else:
+                obs[:] = self._value
+        return (obs, reward, *rest, final)
+
+
+@pytest.mark.parametrize("algorithm", SMALL)
+@pytest.mark.parametrize(("value", "what"), [(math.nan, "reward"), (math.inf, "reward"), (math.nan, "obs")])
+def test_values_of_the_environment_that_are_not_finite_end_a_trial(
+    algorithm: str, value: float, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training.envs, "make", lambda *_: Rewarding(value, what))
+    with np.errstate(all="ignore"):
+        result = run(
+            tmp_path, algorithm, {"steps": 2000, "stop_return": 400, "stop_episodes": 1}, environments=1
+        )
+    assert result["reason"] == "nan"
+    if "steps" in result:  # else the backend did not stand it
+        assert result["steps"] <= 2000
+        assert result["threshold"]["reached"] is False
+        assert math.isfinite(result["final_return"])

@@ -47,6 +47,10 @@ class Ending:
         if exit_code < 0:
             return Ending("killed", f"killed by {signal_name(-exit_code)}", exit_code)
         if exit_code > 0:
+            if exit_code == schema.NOT_FINITE:
+                return Ending(
+                    "nan", "crashed after the environment gave rewards that are not finite", exit_code
+                )
             return Ending("crashed", f"exited with code {exit_code}", exit_code)
         return Ending("", "", exit_code)
 

@@ -18,6 +18,7 @@ class Episodes:
         self._began = [0] * environments
         # One environment is counted in a Python float, which is faster than an array of one.
         self._returns: Any = [0.0] if environments == 1 else np.zeros(environments)
+        recorder.returns = self._returns
         self.count = self._counter()
 
     def ended(self, step: int, now: int, terminated: np.ndarray, truncated: np.ndarray) -> None:
