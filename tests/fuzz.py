@@ -9,12 +9,13 @@ many cases, the unit tests few. Case n of a seed is the same on every machine, w
 from __future__ import annotations
 
 import argparse
+import functools
 import multiprocessing
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -35,17 +36,20 @@ THREADS = (
 )
 
 
+@functools.cache
+def fuzzer(kind: str, folder: Path, through: int) -> RecordFuzzer | StudyFuzzer:
+    """One for each process, which works in a folder of its own below `folder`."""
+    home = folder / f"job-{os.getpid()}-{kind}"
+    made = RecordFuzzer(Originals(folder), home, through) if kind == "records" else StudyFuzzer(home)
+    made.warm_up()
+    return made
+
+
 def run_cases(kind: str, folder: Path, first: int, count: int, seed: int, through: int = 0) -> Report:
-    """Cases `first` and those after it. `folder` has the originals; this process works in one of its own."""
-    home = folder / f"job-{os.getpid()}"
-    case: Callable[[int, int, Report], None]
-    if kind == "records":
-        case = RecordFuzzer(Originals(folder), home, through).case
-    else:
-        case = StudyFuzzer(home).case
+    """Case `first` and those after it. `folder` has the originals."""
     report = Report()
     with without_training():
-        case(-1, seed, Report())  # imports are no part of the time that a command takes
+        case = fuzzer(kind, folder, through).case
         for number in range(first, first + count):
             case(number, seed, report)
     return report

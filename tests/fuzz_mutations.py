@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rldyno.records.calibrations import CALIBRATIONS_FILE
+from rldyno.records.directory import CERTIFICATES
 from rldyno.records.seal import SEAL, file_hashes, seal_of
 from rldyno_rig import schema
 
@@ -43,6 +45,7 @@ class Expect(enum.Enum):
     NAMED = "check names it, where there are seals"
     NAMED_ALWAYS = "check names it, also where there are none"
     FORGED = "sealed anew: may be believed"
+    LOST = "trials and proofs may be lost, which every answer says; what is left has the same figures"
     IN_THE_WAY = "no record is changed: no figure may change"
     NOTHING = "nothing is changed that answers use: no figure may change"
 
@@ -72,7 +75,8 @@ def cut(root: Path, path: Path, rng: random.Random, foreign: Path) -> Expect:
 
 def remove(root: Path, path: Path, rng: random.Random, foreign: Path) -> Expect:
     path.unlink()
-    return Expect.NAMED
+    optional = path.name in (schema.OUTCOME_FILE, CALIBRATIONS_FILE) or path.parent.name == CERTIFICATES
+    return Expect.LOST if optional else Expect.NAMED
 
 
 def repeat_line(root: Path, path: Path, rng: random.Random, foreign: Path) -> Expect:
@@ -197,7 +201,7 @@ def remove_trial(root: Path, path: Path, rng: random.Random, foreign: Path) -> E
     if rng.random() < 0.5:
         chosen.symlink_to(foreign)
         return Expect.NAMED_ALWAYS
-    return Expect.IN_THE_WAY
+    return Expect.LOST
 
 
 def add_trial(root: Path, path: Path, rng: random.Random, foreign: Path) -> Expect:
@@ -299,3 +303,5 @@ MUTATIONS: tuple[Mutation, ...] = (
     *(put_link, put_pipe, put_folder, put_in_the_way, swap_trials, remove_trial, add_trial),
     *(change_value, change_value, change_value, change_value, remove_key, set_schema),
 )
+WHOLE_TRIALS = (swap_trials, remove_trial, add_trial)
+"""These do not change the file that was drawn."""

@@ -97,6 +97,10 @@ class StudyFuzzer:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
+    def warm_up(self) -> None:
+        """Imports are no part of the time that a command takes."""
+        self.case(-1, 0, Report())
+
     def case(self, number: int, seed: int, report: Report) -> None:
         rng = random.Random(f"studies {seed} {number}")
         what = f"study {number} of seed {seed}"

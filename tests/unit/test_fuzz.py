@@ -36,18 +36,18 @@ def test_every_command_that_reads_results_is_tried() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("own_cache")
 def test_damaged_records_are_named_and_never_a_traceback(tmp_path: Path) -> None:
-    report = fuzz("records", tmp_path, 0, 30, seed=1, jobs=0, through=3)
+    report = fuzz("records", tmp_path, 0, 12, seed=1, jobs=0, through=2)
     assert report.failures == []
-    assert report.cases == 30
-    assert report.verdicts["named"] >= 10
+    assert report.cases == 12
+    assert report.verdicts["named"] >= 3
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("own_cache")
 def test_wild_studies_are_refused_with_a_message(tmp_path: Path) -> None:
-    report = fuzz("studies", tmp_path, 0, 100, seed=1, jobs=0)
+    report = fuzz("studies", tmp_path, 0, 40, seed=1, jobs=0)
     assert report.failures == []
-    assert report.verdicts["refused"] > 60
+    assert report.verdicts["refused"] > 20
     assert report.verdicts["accepted"] > 0
 
 

@@ -47,7 +47,7 @@ def test_records_from_before_there_were_seals_are_read(tmp_path: Path) -> None:
     assert read_record(tmp_path / "a.json")["status"] == "done"
 
 
-@pytest.mark.parametrize("version", [0, 3, 999, "2", None, [2]])
+@pytest.mark.parametrize("version", [0, 3, 999, "2", None, [2], True, 2.0])
 def test_an_unknown_schema_is_a_problem(version: object, tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", {"schema": version})
     with pytest.raises(Problem, match="schema"):

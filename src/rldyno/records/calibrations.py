@@ -42,11 +42,13 @@ def read_calibrations(path: Path) -> BestCalibrations:
 
 def collect_calibrations(root: Path) -> BestCalibrations:
     """With the outcomes of all attempts: trials that were started by hand have not updated the file."""
-    paths = [
-        *root.glob(f"trials/*/{OUTCOME_FILE}"),
-        *root.glob(f"trials/*/{ATTEMPTS}/*/{OUTCOME_FILE}"),
-    ]
-    return with_outcomes(best_calibrations(root), _readable(paths))
+    return with_outcomes(known_calibrations(root, ()), _readable(root.glob(f"trials/*/{OUTCOME_FILE}")))
+
+
+def known_calibrations(root: Path, outcomes: Iterable[Outcome]) -> BestCalibrations:
+    """Those of the file, of these outcomes and of attempts put aside: a lost file changes no noise score."""
+    aside = _readable(root.glob(f"trials/*/{ATTEMPTS}/*/{OUTCOME_FILE}"))
+    return with_outcomes(best_calibrations(root), (*outcomes, *aside))
 
 
 def with_outcomes(best: BestCalibrations, outcomes: Iterable[Outcome]) -> BestCalibrations:

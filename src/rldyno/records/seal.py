@@ -35,7 +35,7 @@ def read_record(path: Path) -> Json:
     """A record whose seal holds, or one from before there were seals; else a Problem."""
     values = read_json(path)
     version = values.get("schema", SCHEMA_VERSION)
-    if version not in (SCHEMA_VERSION, SEALED_SCHEMA):
+    if type(version) is not int or version not in (SCHEMA_VERSION, SEALED_SCHEMA):
         raise Problem(
             f"{path} has schema {version!r}; this rldyno reads {SCHEMA_VERSION} and {SEALED_SCHEMA}",
             fix="use the rldyno version that wrote it, or run the study again into a new directory",

@@ -19,7 +19,7 @@ from rldyno.limits.trials import MachineLimits
 from rldyno.machine.noise import rescored
 from rldyno.probe.metrics import sample_columns
 from rldyno.proofs.certificate import Certificate, Subject, read_certificates, trial_validity
-from rldyno.records.calibrations import BestCalibrations, best_calibrations
+from rldyno.records.calibrations import BestCalibrations, known_calibrations
 from rldyno.records.csv_files import read_csv
 from rldyno.records.directory import ResultsDirectory, run_command
 from rldyno.records.manifest import Manifest
@@ -132,10 +132,11 @@ def load_results(directory: Path) -> Results:
     manifest = paths.read_manifest()
     flaws: list[str] = []
     certificates = read_certificates(paths.certificates, flaws)
-    table = _TableBuilder(certificates, MachineLimits(manifest.limits), best_calibrations(directory))
     recorded = recorded_study(paths, manifest)
     planned = manifest.trials
     records = {trial: read_trial_records(paths.trial(trial)) for trial in planned}
+    best = known_calibrations(directory, [found.outcome for found in records.values() if found.outcome])
+    table = _TableBuilder(certificates, MachineLimits(manifest.limits), best)
     flaws += [flaw for found in records.values() for flaw in found.flaws]
     requested = {trial: found.file for trial, found in records.items() if found.file is not None}
     for trial in in_study_order(requested, study_values(recorded.text)):
