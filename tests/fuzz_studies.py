@@ -84,6 +84,27 @@ OTHERS = (
     f"[{', '.join(['1'] * 16_000)}]",
 )
 VALUES = (*NUMBERS, *TEXTS, *OTHERS)
+PLAUSIBLE = (
+    *(
+        "title = ' '",
+        "question = 'é [red]x[/red] {{ x }} %s'",
+        "seeds = 1",
+        "seeds = [0, 9223372036854775807]",
+    ),
+    *("seeds = { min = 2, max = 4 }", "seeds = { min = 2, max = 3, until = 'winner', within = 0.5 }"),
+    *("max_episode_steps = 1", "max_episode_steps = [1, 2147483647]", "order_seed = 2147483647"),
+    *("dtype = 'float64'", "caches = 'warm'", "algorithms = ['dqn', 'ppo', 'a2c', 'rainbow']", "workers = 1"),
+    *(
+        "budget.episodes = 1",
+        "budget.wall_s = 1e-9",
+        "budget.steps = 9007199254740992",
+        "budget.wall_s = 1e300",
+    ),
+    *("budget.stop = { return = -1e308, episodes = 1 }", "hyper.dqn.learning_rate = [1e-300, 1.0]"),
+    *("hyper.dqn.hidden = [[1], [2, 3]]", "hyper.dqn.batch_size = 1", "hyper.dqn.gamma = 1.0"),
+    *("environments = ['CartPole-v0', 'MountainCar-v0']", "hyper.dqn.CartPole-v1.hidden = [5]"),
+)
+"""Lines that a person might write, at the edge of what is allowed."""
 CHARACTERS = (0, 9, 10, 27, 34, 61, 91, 93, 123, 255, 0x85, 0xFEFF, 0x1F600, 0xDC80)
 PREPARED_AT_MOST = 40
 """Trials of a study that is also run: each has a directory."""
@@ -140,7 +161,7 @@ class StudyFuzzer:
 def mutated_study(rng: random.Random) -> str:
     text = STUDY
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
-        match rng.randrange(5):
+        match rng.randrange(8):
             case 0 | 1:
                 text = _with_key(text, rng.choice(KEYS), rng.choice(VALUES))
             case 2:
@@ -154,6 +175,9 @@ def mutated_study(rng: random.Random) -> str:
             case 4:
                 place = rng.randrange(len(text))
                 text = text[:place] + chr(rng.choice(CHARACTERS)) + text[place + rng.randrange(2) :]
+            case _:
+                key, _, value = rng.choice(PLAUSIBLE).partition(" = ")
+                text = _with_key(text, key, value)
     return text
 
 

@@ -88,7 +88,7 @@ def made(folder: Path, ending: Ending, result: Any = None, **changes: Any) -> di
         (3, None, "failed", "crashed", "exited with code 3"),
         (3, GOOD, "failed", "crashed", "exited with code 3"),
         (1, {**GOOD, "reason": "crashed", "message": "ValueError: x"}, "failed", "crashed", "ValueError: x"),
-        (4, {"reason": "nan", "message": "ValueError: x"}, "failed", "nan", "crashed after the environment gave"),
+        (4, {"reason": "nan", "message": "ValueError: x"}, "failed", "nan", "crashed after the environment"),
         (-11, GOOD, "failed", "killed", "killed by SIGSEGV"),
         (-9, None, "failed", "killed", "killed by SIGKILL from outside"),
     ],
