@@ -219,6 +219,9 @@ def add_trial(root: Path, path: Path, rng: random.Random, foreign: Path) -> Expe
             values["trials"].append(rng.choice(("..", "/etc", "a/b", "\0", "", ".", 7, None)))
         case 2:
             values["trials"].append(foreign.name)
+            if not (root / "trials" / foreign.name).exists():
+                _write(manifest, values)
+                return Expect.FORGED  # a trial that has not run
         case 3:
             shutil.copytree(foreign, root / "trials" / "another")
             return Expect.NAMED_ALWAYS
