@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rldyno_rig.algorithms import ALGORITHMS, LEARNERS, rollout
+from rldyno_rig.algorithms import ALGORITHMS, LEARNERS
 from rldyno_rig.algorithms.ppo import PpoBatch
 from rldyno_rig.backends import numpy_, numpy_maths
 from rldyno_rig.job_files import ProofSubject
@@ -157,8 +157,8 @@ def test_a_time_limit_taken_for_a_termination_is_caught(
 def test_a_missing_bootstrap_of_the_final_observation_is_caught(
     algorithm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = rollout.gae
-    monkeypatch.setattr(rollout, "gae", lambda r, v, bootstrap, *rest: right(r, v, 0 * bootstrap, *rest))
+    right = advantage.gae
+    monkeypatch.setattr(advantage, "gae", lambda r, v, bootstrap, *rest: right(r, v, 0 * bootstrap, *rest))
     assert failed(first_spec(algorithm), numpy_.Learner) == {"loop"}
 
 
