@@ -152,28 +152,30 @@ def test_only_the_calibrations_of_the_machine_bar_its_comparisons() -> None:
         for group in Analysis.load(SAMPLE / "study").comparisons
     }
     assert len(groups) == 4
-    for algorithm in ("DQN", "PPO"):
-        on_gpu, on_cpu = groups[algorithm, "cuda"], groups[algorithm, "cpu"]
-        assert [objection.kind for objection in on_gpu.trust.reasons] == ["noise"]
-        assert on_gpu.trust.barred
-        assert not on_cpu.trust.barred
-        assert on_cpu.ranked[0].contestant == "jax:jit"
+    first = {key: group.ranked[0].contestant for key, group in groups.items() if not group.trust.barred}
+    assert first == {
+        ("DQN", "cpu"): "jax:jit",
+        ("PPO", "cpu"): "jax:jit",
+        ("DQN", "cuda"): "torch:cudagraph",
+    }
+    assert [objection.kind for objection in groups["PPO", "cuda"].trust.reasons] == ["noise"]
+    assert (study().trials["noise_score"] > 0.25).sum() == 31
     others = [outcome.noise for outcome in finished_attempts()]
-    assert len(others) == 74
-    assert max(noise.foreign_cpu_percent for noise in others) < 0.5
+    assert len(others) == 68
+    assert max(noise.foreign_cpu_percent for noise in others) < 0.9
     assert max(noise.steal_percent for noise in others) < 3.5
 
 
-def test_calibrations_of_that_machine_do_not_tell_how_long_training_takes() -> None:
+def test_calibrations_of_that_machine_tell_little_of_how_long_training_takes() -> None:
     """Two attempts at the same trial: the ratio of their training times, and of their calibrations."""
     by_trial: dict[str, list[Outcome]] = {}
     for outcome in finished_attempts():
         by_trial.setdefault(str(outcome.trial), []).append(outcome)
     twice = [pair for pair in by_trial.values() if len(pair) == 2]
-    assert len(twice) == 24
+    assert len(twice) == 18
     trained = [np.log(a.result.train_ns / b.result.train_ns) for a, b in twice]
     calibrated = [np.log(a.noise.calibration_ns / b.noise.calibration_ns) for a, b in twice]
-    assert round(float(np.corrcoef(trained, calibrated)[0, 1]), 1) == 0.1
+    assert round(float(np.corrcoef(trained, calibrated)[0, 1]), 1) == 0.4
 
 
 def test_whose_runs_were_all_faster() -> None:
@@ -187,10 +189,11 @@ def test_whose_runs_were_all_faster() -> None:
         return bool(speeds[fast].min() > speeds[slow].max())
 
     on_cpu = {key[:2]: apart(key, (*key[:2], "cuda")) for key in speeds if key[2] == "cpu"}
-    assert [key for key, all_faster in on_cpu.items() if not all_faster] == [("ppo", "jax:jit")]
-    for algorithm in ("dqn", "ppo"):
-        for other in ("torch:eager", "jax:jit"):
-            assert apart((algorithm, "torch:cudagraph", "cuda"), (algorithm, other, "cuda"))
+    assert len(on_cpu) == 4
+    assert all(on_cpu.values())
+    for other in ("torch:eager", "jax:jit"):
+        assert apart(("dqn", "torch:cudagraph", "cuda"), ("dqn", other, "cuda"))
+    assert apart(("ppo", "jax:jit", "cuda"), ("ppo", "torch:cudagraph", "cuda"))
 
 
 def finished_attempts() -> list[Outcome]:
