@@ -112,7 +112,7 @@ def test_a_proof_runs_with_those_of_its_network(interpreter: Interpreter, tmp_pa
     body = f"""#!{sys.executable}
 import json, os, sys
 wanted = json.load(open(sys.argv[-1] + "/job.json"))["subjects"]
-print(os.environ["FUSE"], sorted({{network for _, network in wanted}}))
+print(os.environ["FUSE"], sorted({{subject['network'] for subject in wanted}}))
 report = {{"versions": {{}}, "proofs": [{proof!r}] * len(wanted)}}
 open(sys.argv[-1] + "/partial", "w").write(json.dumps(report))
 os.replace(sys.argv[-1] + "/partial", sys.argv[-1] + "/proofs.json")

@@ -334,7 +334,8 @@ def test_a_contestant_that_fails_gets_no_more_seeds(tmp_path: Path) -> None:
 
 def certified(fake: FakeRun) -> LoadedResults:
     results = load_results(fake.results.root)
-    return replace(results, trials=results.trials.with_columns(certificate=pl.lit("valid")))
+    proven = {"certificate": pl.lit("valid"), "certificate_detail": pl.lit(None, pl.String)}
+    return replace(results, trials=results.trials.with_columns(**proven))
 
 
 def test_equal_within_the_margin_is_said(tmp_path: Path) -> None:
