@@ -17,7 +17,7 @@ RIG = """#!{python}
 import json, os, sys
 print("proving")
 folder = sys.argv[-1]
-proofs = [{proofs!r}[algorithm] for algorithm, network in json.load(open(folder + "/job.json"))["subjects"]]
+proofs = [{proofs!r}[subject["algorithm"]] for subject in json.load(open(folder + "/job.json"))["subjects"]]
 json.dump({{"versions": {{}}, "proofs": proofs}}, open(folder + "/partial", "w"))
 os.replace(folder + "/partial", folder + "/proofs.json")
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -241,5 +242,6 @@ def test_ctrl_c_ends_following_without_a_word(ended: Path, tmp_path: Path) -> No
             following.stdout.readline()
             following.send_signal(2)
             _, errors = following.communicate(timeout=60)
-        assert following.returncode == 130
+        # Python ends itself by the signal where it came while generated code ran; a shell shows 130 for both.
+        assert following.returncode in (130, -signal.SIGINT)
         assert errors == ""

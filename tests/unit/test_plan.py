@@ -174,6 +174,7 @@ def test_times_are_spelled(seconds, text) -> None:
 @pytest.fixture
 def invoke(tmp_path, monkeypatch):
     monkeypatch.setattr("rldyno.session.estimate.load_rates", lambda: Rates(own={}, shipped={}))
+    monkeypatch.delenv("COLUMNS", raising=False)
 
     def run(text: str, *options: str):
         path = tmp_path / "x.toml"

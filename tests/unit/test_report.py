@@ -144,8 +144,8 @@ def test_every_chart_is_valid_and_has_units(tmp_path: Path) -> None:
         assert chart.caption
         spec = chart.altair(plain).to_dict()
         assert spec["description"] == chart.title
-        titles = re.findall(r'"title": "([^"]+)"', json.dumps(spec))
-        units = r"steps|episodes|seconds|, s|MB|%|share|score|return|cores|times|, W"
+        titles = re.findall(r'"title": "([^"]+)"', json.dumps(spec, ensure_ascii=False))
+        units = r"steps|episodes|seconds|, s|MB|%|share|score|return|cores|times|, W|µs"
         assert any(re.search(units, title) for title in titles), (name, titles)
 
 

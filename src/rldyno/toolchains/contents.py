@@ -1,7 +1,7 @@
 """What a toolchain holds in its site-packages: one that lost a package since it was built is noticed.
 
-Only names are compared, of one directory: that takes 0.1 ms, an import of the framework takes seconds. Files
-that vanish from the inside of a package are not noticed here; the trial that needs them fails.
+Only names are compared, of one directory: that takes a millisecond, an import of the framework takes
+seconds. Files that vanish from the inside of a package are not noticed here; the trial that needs them fails.
 """
 
 from __future__ import annotations
