@@ -18,7 +18,11 @@ from rldyno_rig.shape import Shape
 
 LESS = {("dqn", "mlp"), ("ppo", "mlp")}
 # One file, one graph, two compilers that take minutes: half of it each.
-HALF = {"pytensor:graph-numba": {("dqn", "mlp")}, "pytensor:graph-c": {("ppo", "mlp")}}
+HALF = {
+    "pytensor:graph-numba": {("dqn", "mlp")},
+    "pytensor:graph-c": {("ppo", "mlp")},
+    "torch:aot": {("ppo", "mlp")},
+}
 
 
 def shape(algorithm: str) -> Shape:
