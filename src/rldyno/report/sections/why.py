@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -34,25 +34,22 @@ def reason(group: Group) -> str:
     (first, fast), (second, slow) = known
     names = f"`{first.contestant}`", f"`{second.contestant}`"
     steps = [sum(cost.values()) for _, cost in known]
-    said = [
-        f"A step of training takes {names[0]} {number(steps[0])} µs and {names[1]} {number(steps[1])} µs.",
-        f"Of that, their frameworks take {parts(known, schema.FRAMEWORK_PHASES)} µs; "
-        f"what both share takes {parts(known, schema.SHARED_PHASES)} µs.",
-    ]
+    said = [f"A step takes {names[0]} {split(fast)} and {names[1]} {split(slow)}."]
     phase = max(fast, key=lambda name: abs(fast[name] - slow[name]))
     if abs(steps[0] - steps[1]) > LEAST_SHARE * min(steps):
-        said.append(
-            f"Most of the difference is in {phase}: {number(fast[phase])} and {number(slow[phase])} µs."
-        )
+        said.append(f"They differ most in {phase}: {number(fast[phase])} and {number(slow[phase])} µs.")
     starts = [row.figures[STARTUP.name].estimate.point for row, _ in known if STARTUP.name in row.figures]
     if len(starts) == len(known):
-        said.append(f"Start-up takes {' and '.join(f'{number(start)} s' for start in starts)}.")
+        said.append(f"Start-up takes {' and '.join(map(number, starts))} s.")
     return " ".join(said)
 
 
-def parts(costs: Sequence[tuple[Row, Mapping[str, float]]], phases: Iterable[str]) -> str:
-    """`41 and 95`: the microseconds of these phases."""
-    return " and ".join(number(sum(cost[phase] for phase in phases)) for _, cost in costs)
+def split(cost: Mapping[str, float]) -> str:
+    """`136 µs (framework 95, shared 41)`."""
+    framework, shared = (
+        sum(cost[phase] for phase in phases) for phases in (schema.FRAMEWORK_PHASES, schema.SHARED_PHASES)
+    )
+    return f"{number(framework + shared)} µs (framework {number(framework)}, shared {number(shared)})"
 
 
 def step_costs(group: Group, row: Row) -> dict[str, float]:
