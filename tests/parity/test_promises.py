@@ -55,6 +55,21 @@ def test_a_learner_keeps_its_promises(contestant: str) -> None:
     )
 
 
+@pytest.mark.parametrize("contestant", ["tensorflow:graph", "mxnet:hybrid"])
+def test_arrays_of_one_shape_and_two_types_have_places_of_their_own(contestant: str) -> None:
+    """Writing numbers into memory made for integers would cut them off, silently."""
+    run_script(
+        contestant,
+        """
+        learner = make()
+        learner.put(np.ones(3, "int64"))
+        (placed,) = learner.put(np.full(3, 0.5, "float32"))
+        seen = placed.asnumpy() if hasattr(placed, "asnumpy") else placed.numpy()
+        assert seen.tolist() == [0.5] * 3, seen
+        """,
+    )
+
+
 @pytest.mark.parametrize("contestant", [name for name in CONTESTANTS if name.startswith("tensorflow")])
 def test_a_placed_batch_stays_while_the_next_one_is_placed(contestant: str) -> None:
     """Batches lie in memory that NumPy and TensorFlow share, in two places by turns."""
