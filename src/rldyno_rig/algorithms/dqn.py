@@ -117,10 +117,8 @@ def updates(job: Job, memory: Memory) -> Callable[[int], Any]:
     recorder, mark = job.recorder, job.recorder.clock.mark
     put, update = job.learner.put, job.learner.update
     sample = memory.sampler(job.streams.sample, hyper.batch_size)
-    rates, rounds = (
-        (hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps),
-        hyper.updates_per_train,
-    )
+    rates = hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps
+    rounds = hyper.updates_per_train
 
     def learn(step: int) -> Any:
         if not recorder.updates:
