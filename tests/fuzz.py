@@ -9,9 +9,11 @@ many cases, the unit tests few. Case n of a seed is the same on every machine, w
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import multiprocessing
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -62,9 +64,10 @@ def fuzz(kind: str, folder: Path, first: int, count: int, seed: int, jobs: int, 
     if jobs == 0:
         return run_cases(kind, folder, first, count, seed, through)
     report = Report()
-    for one in _in_parallel(kind, folder, range(first, first + count), seed, jobs, through):
-        report.add(one)
-        print(f"\r{kind}: {report.cases:,} of {count:,} cases", end="", file=sys.stderr, flush=True)
+    with contextlib.suppress(KeyboardInterrupt):  # what has run counts
+        for one in _in_parallel(kind, folder, range(first, first + count), seed, jobs, through):
+            report.add(one)
+            print(f"\r{kind}: {report.cases:,} of {count:,} cases", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     return report
 
@@ -74,17 +77,20 @@ def _in_parallel(
 ) -> Iterator[Report]:
     os.environ.update(dict.fromkeys(THREADS, "1"))
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        parts = [cases[place : place + CHUNK] for place in range(0, len(cases), CHUNK)]
-        futures = [pool.submit(run_cases, kind, folder, part[0], len(part), seed, through) for part in parts]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        except BrokenProcessPool:
-            ended = Report()
-            were_at = [path.read_text() for path in sorted(folder.glob("job-*/now"))]
-            ended.failures.append("a process was killed or crashed; the jobs were at: " + "; ".join(were_at))
-            yield ended
+    # Ctrl-C reaches the processes of the pool too: they finish the cases that they have.
+    pool = ProcessPoolExecutor(jobs, context, signal.signal, (signal.SIGINT, signal.SIG_IGN))
+    parts = [cases[place : place + CHUNK] for place in range(0, len(cases), CHUNK)]
+    futures = [pool.submit(run_cases, kind, folder, part[0], len(part), seed, through) for part in parts]
+    try:
+        for future in as_completed(futures):
+            yield future.result()
+    except BrokenProcessPool:
+        ended = Report()
+        were_at = [path.read_text() for path in sorted(folder.glob("job-*/now"))]
+        ended.failures.append("a process was killed or crashed; the jobs were at: " + "; ".join(were_at))
+        yield ended
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def main() -> int:
@@ -117,6 +123,9 @@ def main() -> int:
         for failure in report.failures[:SHOWN]:
             print(f"  FAILED {failure}")
         failed += len(report.failures)
+        if report.cases < given.count:
+            print(f"  STOPPED before its {given.count:,} cases")
+            return 1
     return 1 if failed else 0
 
 

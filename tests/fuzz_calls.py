@@ -29,6 +29,16 @@ TOO_LONG_S = 5.0
 BLOCKED_S = 120.0
 """A command that waits for so long, whatever else the machine does, waits for something that never comes."""
 PLAIN_CONTROLS = "\n\t\r"
+STUDY = """
+title = "Fuzz"
+contestants = "numpy:eager"
+algorithms = "dqn"
+environments = "CartPole-v1"
+seeds = 2
+cores = 1
+[budget]
+steps = 300
+"""
 
 
 @dataclass

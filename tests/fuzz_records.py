@@ -12,23 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import synthetic
-from fuzz_calls import Ended, Report, call
+from fuzz_calls import STUDY, Ended, Report, call
 from fuzz_mutations import FOREIGN, MUTATIONS, WHOLE_TRIALS, Expect
 from rldyno.errors import Problem
 from rldyno.records.attempts import ATTEMPTS
 from rldyno.results.load import load_results
 
-STUDY = """
-title = "Fuzz"
-contestants = "numpy:eager"
-algorithms = "dqn"
-environments = "CartPole-v1"
-seeds = 2
-cores = 1
-[budget]
-steps = 300
-stop = { return = 15, episodes = 3 }
-"""
+STOPPING_STUDY = STUDY + "stop = { return = 15, episodes = 3 }\n"
 SEALED, UNSEALED, NETS = "sealed", "unsealed", "nets"
 """What is damaged: a run with seals, one of schema 1 with more contestants, networks timed alone."""
 IGNORED = ("run.lock", "trial.lock", "worker.log", "report.html")
@@ -85,7 +75,7 @@ def make_originals(folder: Path) -> Originals:
         return Originals(folder)
     report, given = Report(), ["--toolchain", f"numpy={sys.executable}"]
     study = folder / "fuzz.toml"
-    study.write_text(STUDY)
+    study.write_text(STOPPING_STUDY)
     noise = ["--max-noise", "0", "--noise-attempts", "2"]
     commands = (
         ["run", str(study), "--out", str(folder / SEALED), "--no-report", "--no-limits", *noise, *given],

@@ -8,18 +8,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from fuzz_calls import Ended, Report, call
+from fuzz_calls import STUDY, Ended, Report, call
 
-STUDY = """
-title = "Fuzz"
-contestants = "numpy:eager"
-algorithms = "dqn"
-environments = "CartPole-v1"
-seeds = 2
-cores = 1
-[budget]
-steps = 300
-"""
 KEYS = (
     *("title", "question", "contestants", "algorithms", "environments", "max_episode_steps", "devices"),
     *("cores", "workers", "seeds", "dtype", "division", "order_seed", "tensorboard", "caches", "budget"),
