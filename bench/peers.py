@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,7 @@ def main() -> None:
     notes: dict[str, None] = {}
     for seed in range(ROUNDS):
         for algorithm, steps in STEPS.items():
+            print(f"round {seed + 1} of {ROUNDS}: {algorithm}", file=sys.stderr)
             for library in peers():
                 found = peer_figures(library, algorithm, steps, seed)
                 rates.setdefault((algorithm, library), []).append(found["steps_per_s"])
