@@ -116,6 +116,7 @@ def main() -> int:
         began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="fuzz-") as temporary:
             folder = given.folder or Path(temporary)
+            folder.mkdir(parents=True, exist_ok=True)
             os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
             report = fuzz(kind, folder, given.first, given.count, given.seed, given.jobs, given.through)
         minutes = (time.monotonic() - began) / 60

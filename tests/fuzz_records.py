@@ -39,20 +39,21 @@ LIGHT: tuple[tuple[str, ...], ...] = (
     ("tensorboard", "{}", "--follow"),
     ("plan", "{}"),
     ("plan", "{}/study.toml", "--json"),
-    ("report", "{}", "--figures", "{}/figures", "--format", "csv,md,tex"),
     ("check", "{}", "--json"),
     ("nets", "show", "{}"),
 )
 HEAVY: tuple[tuple[str, ...], ...] = (
     ("report", "{}"),
+    ("report", "{}", "--figures", "{}/figures", "--format", "csv,md,tex"),
     ("report", "{}", "--figures", "{}/pictures", "--format", "svg"),
 )
-"""A second of CPU time or more: every HEAVY_EVERY-th case."""
-HEAVY_EVERY = 20
+"""Up to a second of CPU time: every HEAVY_EVERY-th case."""
+HEAVY_EVERY = 10
+RUN_OPTIONS = ("--no-verify", "--no-limits", "--no-report", "--toolchain", "numpy={python}")
 CHANGING: tuple[tuple[str, ...], ...] = (
     ("trial", "{trial}"),
-    ("run", "{}", "--no-verify", "--no-limits", "--no-report", "--toolchain", "numpy={python}"),
-    ("run", "{}", "--amend", "--no-verify", "--no-limits", "--tensorboard", "--toolchain", "numpy={python}"),
+    ("run", "{}", *RUN_OPTIONS),
+    ("run", "{}", "--amend", *RUN_OPTIONS, "--tensorboard"),
     ("check", "{}", "--repair"),
 )
 """These change the directory: last, one for each case."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -229,3 +230,21 @@ def test_another_value_for_one_key(written: str, kept: str, value: object) -> No
     changed = with_value(written, "seeds", value)
     assert tomllib.loads(changed) == {**tomllib.loads(written), "seeds": value}
     assert kept in changed
+
+
+@pytest.mark.parametrize("target", ["pipe", "/dev/zero", "folder", "long"])
+def test_only_plain_files_of_a_bounded_size_are_read(target: str, tmp_path: Path) -> None:
+    """A study of a foreign directory may be a link to a device without an end, or a pipe without a writer."""
+    path = tmp_path / "study.toml"
+    if target == "pipe":
+        os.mkfifo(path)
+    elif target == "folder":
+        path.mkdir()
+    elif target == "long":
+        with path.open("wb") as stream:
+            stream.truncate(2**40)
+    else:
+        path.symlink_to(target)
+    with pytest.raises(Problem) as caught:
+        read(path)
+    assert str(path) in caught.value.message

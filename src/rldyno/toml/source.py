@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import re
+import stat
 import tomllib
 import unicodedata
 from collections.abc import Iterator
@@ -19,6 +21,8 @@ SHOWN = 30
 """Mistakes that a message lists."""
 LONGEST = 1_000_000
 """Characters of a file: none that a person writes is longer."""
+_MOST_BYTES = 4 * LONGEST + 4
+"""More than LONGEST characters, whatever they are."""
 
 
 @dataclass
@@ -62,7 +66,7 @@ class Source:
 def read(path: Path) -> Source:
     """Parse a TOML file; a file that cannot be read or parsed is a Problem."""
     try:
-        text = path.read_bytes().decode("utf-8").replace("\r\n", "\n")
+        text = _content(path).decode("utf-8").replace("\r\n", "\n")
     except FileNotFoundError:
         raise Problem(f"{path}: no such file", fix=_nearby(path)) from None
     except UnicodeDecodeError as error:
@@ -73,6 +77,14 @@ def read(path: Path) -> Source:
             f"{path}: cannot be read: {error.strerror}", fix="give the path of a TOML file"
         ) from None
     return parse(path, text)
+
+
+def _content(path: Path) -> bytes:
+    """Never waits for a pipe, and never fills the memory from a device: a path may lead to either."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "it is no plain file")
+    with path.open("rb") as stream:
+        return stream.read(_MOST_BYTES)
 
 
 def parse(path: Path | str, text: str) -> Source:
