@@ -105,7 +105,10 @@ def main() -> int:
         "--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes; by default one per CPU"
     )
     parser.add_argument(
-        "--through", type=int, default=0, help="commands for each damaged record, drawn by lot; 0: all"
+        "--through",
+        type=int,
+        default=0,
+        help="reading commands for each damaged record, drawn by lot; 0: all",
     )
     parser.add_argument(
         "--folder", type=Path, help="work here, and use the undamaged records of an earlier run"

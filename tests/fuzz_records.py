@@ -24,31 +24,24 @@ SEALED, UNSEALED, NETS = "sealed", "unsealed", "nets"
 IGNORED = ("run.lock", "trial.lock", "worker.log", "report.html")
 """Files whose content no answer uses. What they are (a link, a pipe) still matters."""
 NETS_OPTIONS = "--contestants numpy:eager --nets mlp64 --rounds 2 --seconds 0.01 --no-verify"
-LIGHT: tuple[tuple[str, ...], ...] = (
-    ("status", "{}"),
-    ("status", "{}", "--follow"),
-    ("advise", "{}"),
-    ("advise", "{}", "--json"),
-    ("claims", "{}"),
-    ("claims", "{}", "--json"),
-    ("compare", "{}", "{original}"),
-    ("compare", "{original}", "{}", "--markdown"),
-    ("export", "{}", "--format", "both"),
-    ("export", "{}", "--format", "csv", "--tables"),
-    ("tensorboard", "{}"),
-    ("tensorboard", "{}", "--follow"),
-    ("plan", "{}"),
-    ("plan", "{}/study.toml", "--json"),
-    ("check", "{}", "--json"),
-    ("nets", "show", "{}"),
+READING: tuple[tuple[tuple[str, ...], ...], ...] = (
+    (("status", "{}"), ("status", "{}", "--follow")),
+    (("advise", "{}"), ("advise", "{}", "--json")),
+    (("claims", "{}"), ("claims", "{}", "--json")),
+    (("compare", "{}", "{original}"), ("compare", "{original}", "{}", "--markdown")),
+    (("export", "{}", "--format", "both"), ("export", "{}", "--format", "csv", "--tables")),
+    (("tensorboard", "{}"), ("tensorboard", "{}", "--follow")),
+    (("plan", "{}"), ("plan", "{}/study.toml", "--json")),
+    (("check", "{}", "--json"), ("nets", "show", "{}")),
 )
-HEAVY: tuple[tuple[str, ...], ...] = (
+"""Every command that reads a results directory, each in forms of which a case gets one, drawn by lot."""
+REPORT: tuple[tuple[str, ...], ...] = (
     ("report", "{}"),
     ("report", "{}", "--figures", "{}/figures", "--format", "csv,md,tex"),
     ("report", "{}", "--figures", "{}/pictures", "--format", "svg"),
 )
-"""Up to a second of CPU time: every HEAVY_EVERY-th case."""
-HEAVY_EVERY = 10
+"""Up to a second of CPU time: one of these for every REPORT_EVERY-th case."""
+REPORT_EVERY = 10
 RUN_OPTIONS = ("--no-verify", "--no-limits", "--no-report", "--toolchain", "numpy={python}")
 CHANGING: tuple[tuple[str, ...], ...] = (
     ("trial", "{trial}"),
@@ -105,7 +98,7 @@ class RecordFuzzer:
         """Imports are no part of the time that a command takes."""
         whole = self.folder / "whole"
         shutil.copytree(self.originals[SEALED], whole)
-        for command in (*LIGHT, *HEAVY):
+        for command in (*(form for forms in READING for form in forms), *REPORT):
             call(self._words(command, SEALED, whole, Path("study.toml")), Report(), "warm-up")
 
     def case(self, number: int, seed: int, report: Report) -> None:
@@ -127,9 +120,12 @@ class RecordFuzzer:
         }
         checked = call(["check", str(damaged)], report, what, **shown)
         report.verdicts[self._verdict(kind, damaged, expect, checked, report, what)] += 1
-        commands = [*LIGHT, *(HEAVY if number % HEAVY_EVERY == 0 else ()), rng.choice(CHANGING)]
+        commands = [rng.choice(forms) for forms in READING]
+        if number % REPORT_EVERY == 0:
+            commands.append(rng.choice(REPORT))
         if self.through:
-            commands = rng.sample([*LIGHT, *CHANGING, HEAVY[0]], self.through)
+            commands = rng.sample(commands, self.through)
+        commands.append(rng.choice(CHANGING))
         for command in commands:
             words = self._words(command, kind, damaged, file)
             call(words, report, what, **shown)

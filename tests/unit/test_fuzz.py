@@ -10,7 +10,7 @@ import pytest
 
 from fuzz import fuzz
 from fuzz_calls import Report, call
-from fuzz_records import CHANGING, HEAVY, LIGHT
+from fuzz_records import CHANGING, READING, REPORT
 from rldyno.cli import app
 from rldyno.commands.nets import nets
 
@@ -28,7 +28,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 def test_every_command_that_reads_results_is_tried() -> None:
     names = {entry.name or entry.callback.__name__ for entry in app.registered_commands if entry.callback}
-    tried = {command[0] for command in (*LIGHT, *HEAVY, *CHANGING)}
+    tried = {command[0] for forms in (*READING, REPORT, CHANGING) for command in forms}
     assert tried == names - NO_RECORDS | {"nets"}
     assert [entry.callback.__name__ for entry in nets.registered_commands if entry.callback] == ["show"]
 
