@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check browser parity format setup toolchains clean bench bench-overhead bench-peers bench-contestants bench-nets bench-report fuzz
+.PHONY: help run test check browser private-slurm parity format setup toolchains clean bench bench-overhead bench-peers bench-contestants bench-nets bench-report fuzz
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -35,7 +35,7 @@ check: $(STAMP)  ## lint, types, import contracts and unit tests: the inner loop
 toolchains: $(STAMP)  ## build the toolchains of all contestants
 	$(BIN)/rldyno setup
 
-test: check toolchains browser  ## everything: check, then parity and end-to-end tests against real toolchains
+test: check toolchains browser private-slurm  ## everything: check, then parity and end-to-end tests against real toolchains
 	$(BIN)/pytest -n auto -m slow tests/unit
 	$(BIN)/pytest -n auto tests/parity tests/golden
 	$(BIN)/pytest tests/e2e
@@ -43,6 +43,9 @@ test: check toolchains browser  ## everything: check, then parity and end-to-end
 
 browser: $(STAMP)  ## find or fetch a browser for the tests of the report
 	@$(BIN)/python tests/browser.py fetch
+
+private-slurm: $(STAMP)  ## find Slurm or fetch Debian's packages of it, for the tests of the cluster
+	@$(BIN)/python tests/private_slurm.py fetch
 
 parity: toolchains  ## prove every contestant on every algorithm and network, compare all their actions (an hour, cold)
 	RLDYNO_PARITY=everything $(BIN)/pytest -n auto tests/parity
