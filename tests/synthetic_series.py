@@ -54,7 +54,7 @@ def write_progress(home: Path, speed: float, start_s: float, end_s: float, phase
         share = (second - start_s) / (end_s - start_s)
         step = int((second - start_s) * speed)
         parts = ",".join(str(nanoseconds(phase * share)) for phase in phases)
-        rows.append(f"{nanoseconds(second)},{step},{step // 50},{step // 4},{100 * share},0.01,{parts}")
+        rows.append(f"{nanoseconds(second)},{step},{step // 50},{step // 4},{100 * share},0.01,{parts},")
     write_csv(home / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS, rows)
 
 

@@ -8,6 +8,8 @@ from typing import Callable, Dict, List
 from rldyno_rig.schema import PHASES
 
 ENVIRONMENT, ACT, STORE, TRANSFER, UPDATE, READ, OTHER = range(len(PHASES))
+COMMUNICATE = len(PHASES)
+"""Of teams only, so it is none of PHASES."""
 
 
 class Clock:
@@ -17,7 +19,7 @@ class Clock:
     """
 
     def __init__(self, tick: Callable[[], int] = time.perf_counter_ns) -> None:
-        self.spent: List[int] = [0] * len(PHASES)
+        self.spent: List[int] = [0] * (COMMUNICATE + 1)
         self._tick = tick
         self.started = 0
         self.mark: Callable[[int], int] = self._marker()
@@ -25,7 +27,7 @@ class Clock:
     def start(self) -> int:
         """Forget everything and begin now."""
         self.started = self.mark(OTHER)
-        self.spent[:] = [0] * len(PHASES)
+        self.spent[:] = [0] * len(self.spent)
         return self.started
 
     def phases(self) -> Dict[str, int]:

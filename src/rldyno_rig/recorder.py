@@ -10,19 +10,23 @@ from typing import Any, Deque, Dict, List, Optional
 
 import numpy as np
 
-from rldyno_rig.clock import Clock
+from rldyno_rig.clock import COMMUNICATE, Clock
 from rldyno_rig.schema import (
     ACTIONS_FILE,
+    DONE_REASONS,
     EPISODE_COLUMNS,
     EPISODES_FILE,
     PROGRESS_COLUMNS,
     PROGRESS_FILE,
     TRACED_STEPS,
 )
+from rldyno_rig.team.team import Team
 from rldyno_rig.trial_file import Budget
 
 BEAT_NS = 1_000_000_000
 RECENT_EPISODES = 100
+_WISHES = (*DONE_REASONS, "nan")
+"""In agreements the later one counts."""
 
 
 class Recorder:
@@ -30,10 +34,21 @@ class Recorder:
 
     The loop calls `episode` when something ended, `beat` when the clock has passed `next_beat`, and stops
     once `reason` is set or its step count has reached `max_steps`.
+
+    In a team every worker has one. Loops count a worker's own steps, records those of all: as many times as
+    many. A worker only wishes to stop; `reason` is set where all have agreed. The budget is then the share of
+    one worker, and only rank 0 wishes for another reason than a NaN.
     """
 
-    def __init__(self, directory: Path, budget: Budget, clock: Clock, spawn_ns: int) -> None:
+    def __init__(
+        self, directory: Path, budget: Budget, clock: Clock, spawn_ns: int, team: Optional[Team] = None
+    ) -> None:
         self.clock = clock
+        self.team = team
+        self.size = 1 if team is None else team.size
+        self._wish: Optional[str] = None
+        if team is not None:
+            team.every_so_often = self._agree
         self.spawn_ns = spawn_ns
         self.max_steps: float = math.inf if budget.steps is None else budget.steps
         self.max_episodes: float = math.inf if budget.episodes is None else budget.episodes
@@ -74,7 +89,7 @@ class Recorder:
 
     def learns(self, step: int, now: int) -> None:
         """From here on updates keep pace with steps: a replay memory is filled first, a rollout is not."""
-        self.learning = {"step": step, "time_ns": now - self.spawn_ns}
+        self.learning = {"step": self.size * step, "time_ns": now - self.spawn_ns}
 
     def alive(self) -> None:
         """Show life during start-up: the trial runner watches the file's time of change."""
@@ -88,6 +103,7 @@ class Recorder:
         self, env: int, step: int, now: int, episode_return: float, length: int, terminated: bool
     ) -> None:
         self.episodes += 1
+        step *= self.size
         time_ns = now - self.spawn_ns
         finite = math.isfinite(episode_return)
         shown = repr(float(episode_return)) if finite else ""
@@ -96,7 +112,7 @@ class Recorder:
         )
         if not finite:
             self._not_finite("the return of episode {}".format(self.episodes), episode_return, step)
-        if self.reason == "nan":
+        if self._wish == "nan":
             return  # an infinite return would pass every stop rule
         self.recent.append(float(episode_return))
         if self.threshold is not None and not self.threshold["reached"]:
@@ -104,9 +120,9 @@ class Recorder:
             full = len(self.stop_window) == self.stop_window.maxlen
             if full and sum(self.stop_window) / len(self.stop_window) >= self.stop_return:
                 self.threshold = {"reached": True, "step": step, "episode": self.episodes, "time_ns": time_ns}
-                self.reason = "return"
-        if self.reason is None and self.episodes >= self.max_episodes:
-            self.reason = "episodes"
+                self._wish_for("return")
+        if self.episodes >= self.max_episodes:
+            self._wish_for("episodes")
 
     def beat(self, now: int, step: int, loss: Optional[float]) -> None:
         """Once a second: write, and notice a spent wall budget, a NaN or a trial runner that is gone."""
@@ -114,8 +130,8 @@ class Recorder:
         if self.wall_ns is not None:
             end = self.clock.started + self.wall_ns
             self.next_beat = min(self.next_beat, max(end, now + 1))
-            if now >= end and self.reason is None:
-                self.reason = "wall"
+            if now >= end:
+                self._wish_for("wall")
         self._check(loss, step)
         self._progress(now, step, loss)
         self._flush()
@@ -124,6 +140,8 @@ class Recorder:
 
     def close(self, now: int, step: int, loss: Optional[float]) -> None:
         self._check(loss, step)
+        if self.team is not None:
+            self._agree()
         self._progress(now, step, loss)
         self._flush()
         self._episode_file.close()
@@ -139,25 +157,41 @@ class Recorder:
         """A return under way that is not finite: the environment gave such a reward."""
         return next((value for value in map(float, self.returns) if not math.isfinite(value)), None)
 
+    def _wish_for(self, reason: str) -> None:
+        if self._wish is None or reason == "nan":
+            self._wish = reason
+        if self.team is None:
+            self.reason = self._wish
+
+    def _agree(self) -> None:
+        """All ranks come here after the same update, and go on or stop together."""
+        assert self.team is not None
+        wish = self._wish if self.team.rank == 0 or self._wish == "nan" else None
+        agreed = self.team.link.agree(0 if wish is None else 1 + _WISHES.index(wish))
+        if agreed:
+            self.reason = _WISHES[agreed - 1]
+
     def _check(self, loss: Optional[float], step: int) -> None:
         reward = self.spoiled()
         if reward is not None:
-            self._not_finite("the return of an episode", reward, step)
+            self._not_finite("the return of an episode", reward, self.size * step)
         elif loss is not None and not math.isfinite(loss):
-            self._not_finite("the loss", loss, step)
+            self._not_finite("the loss", loss, self.size * step)
 
     def _not_finite(self, what: str, value: float, step: int) -> None:
-        if self.reason != "nan":
-            self.reason = "nan"
+        if self._wish != "nan":
+            self._wish_for("nan")
             self.message = "{} became {} by update {} (environment step {})".format(
                 what, value, self.updates, step
             )
 
     def _progress(self, now: int, step: int, loss: Optional[float]) -> None:
         mean = self.final_return()
-        fields: List[Any] = [now - self.spawn_ns, step, self.episodes, self.updates]
+        fields: List[Any] = [now - self.spawn_ns, self.size * step, self.episodes, self.updates]
         fields += ["" if mean is None else repr(mean), "" if loss is None else repr(float(loss))]
-        self._progress_file.write(",".join(map(str, [*fields, *self.clock.spent])) + "\n")
+        fields += self.clock.spent[:COMMUNICATE]
+        fields.append("" if self.team is None else self.clock.spent[COMMUNICATE])
+        self._progress_file.write(",".join(map(str, fields)) + "\n")
 
     def _flush(self) -> None:
         self._episode_file.writelines(self._rows)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Dict, Mapping, Optional
 
+from rldyno_rig.team.result import TeamResult
+
 Section = Mapping[str, Any]
 
 
@@ -38,13 +40,20 @@ class WorkerResult:
     memory: Optional[Section] = None
     transfer: Optional[Section] = None
     device_memory: Optional[Section] = None
+    team: Optional[TeamResult] = None
+    """What communication took; None of one worker."""
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> WorkerResult:
-        return WorkerResult(**{name: values[name] for name in _FIELDS if name in values})
+        known = {name: values[name] for name in _FIELDS if name in values}
+        if known.get("team") is not None:
+            known["team"] = TeamResult.from_json(known["team"])
+        return WorkerResult(**known)
 
     def to_json(self) -> Dict[str, Any]:
-        return {name: getattr(self, name) for name in _FIELDS}
+        written = {name: getattr(self, name) for name in _FIELDS}
+        written["team"] = None if self.team is None else self.team.to_json()
+        return written
 
     @property
     def reached_threshold_ns(self) -> Optional[int]:

@@ -37,6 +37,8 @@ PHASES = ("environment", "act", "store", "transfer", "update", "read", "other")
 # process: caches, allocators and thread pools differ.
 FRAMEWORK_PHASES = ("act", "transfer", "update", "read")
 SHARED_PHASES = tuple(phase for phase in PHASES if phase not in FRAMEWORK_PHASES)
+# Of several workers only: averaging their gradients, and waiting for each other.
+COMMUNICATE = "communicate"
 # Phases of start-up, in order: interpreter start to the rig's first line, importing the framework,
 # building the learner, the first call of everything (compilation), warm-up to the first training step.
 STARTUP = ("interpreter", "import", "build", "first_call", "warm")
@@ -50,6 +52,7 @@ PROGRESS_COLUMNS = (
     "return_mean",
     "loss",
     *(phase + "_ns" for phase in PHASES),
+    COMMUNICATE + "_ns",
 )
 
 # The first actions of a trial are kept, one a line, to find where contestants of one seed part ways.

@@ -8,15 +8,15 @@ import platform
 import time
 import traceback
 from pathlib import Path
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, cast
 
 import numpy as np
 
 from rldyno_rig import algorithms, envs, footprint, hyper, identity, schema, spec, synthetic, transfers
 from rldyno_rig.algorithms import ALGORITHMS, stacked_batch, synthetic_batch, update_rows, updates_per_call
 from rldyno_rig.algorithms.algorithm import Job, many_of
-from rldyno_rig.backends.contract import Backend
-from rldyno_rig.clock import Clock
+from rldyno_rig.backends.contract import Backend, TeamLearner
+from rldyno_rig.clock import COMMUNICATE, Clock
 from rldyno_rig.facts_file import WorkerFacts
 from rldyno_rig.loading import load_backend
 from rldyno_rig.parts import native
@@ -24,6 +24,8 @@ from rldyno_rig.parts.streams import streams
 from rldyno_rig.proof.forms import shape_of
 from rldyno_rig.recorder import Recorder
 from rldyno_rig.result_file import WorkerResult, crashed
+from rldyno_rig.team.share import share, share_of_budget
+from rldyno_rig.team.team import home, join, own_rank
 from rldyno_rig.trial_file import TrialFile
 
 WARM_UP_CALLS = 3
@@ -35,27 +37,39 @@ def train(directory: Path, started_ns: int) -> int:
     without. result.json says how.
     """
     trial = TrialFile.read(directory)
+    own = home(directory, own_rank())
     spawn_ns = int(os.environ.get(schema.SPAWN_VARIABLE, started_ns))
-    clock = Clock()
-    recorder = Recorder(directory, trial.budget, clock, spawn_ns)
+    recorder: Optional[Recorder] = None
     try:
-        result = _train(directory, trial, recorder, spawn_ns, started_ns)
+        recorder = _recorder(own, trial, spawn_ns)
+        result = _train(own, trial, recorder, spawn_ns, started_ns)
     except Exception as error:
         traceback.print_exc()
         message = "{}: {}".format(type(error).__name__, str(error).strip().split("\n")[0])
-        if recorder.spoiled() is not None:  # no backend has to stand it until the episode ends
-            write_json(directory / schema.RESULT_FILE, {"reason": "nan", "message": message})
+        # No backend has to stand such a reward until the episode ends.
+        if recorder is not None and recorder.spoiled() is not None:
+            write_json(own / schema.RESULT_FILE, {"reason": "nan", "message": message})
             return schema.NOT_FINITE
-        write_json(directory / schema.RESULT_FILE, crashed(message))
+        write_json(own / schema.RESULT_FILE, crashed(message))
         return 1
-    write_json(directory / schema.RESULT_FILE, result.to_json())
+    write_json(own / schema.RESULT_FILE, result.to_json())
     return 0
+
+
+def _recorder(own: Path, trial: TrialFile, spawn_ns: int) -> Recorder:
+    """Of this worker, which has met the others of its team, if it has one."""
+    clock = Clock()
+    if trial.workers == 1:
+        return Recorder(own, trial.budget, clock, spawn_ns)
+    team = join(trial.workers, trial.collective, clock, trial.hang_timeout_s)
+    return Recorder(own, share_of_budget(trial.budget, team.size), clock, spawn_ns, team)
 
 
 def _train(
     directory: Path, trial: TrialFile, recorder: Recorder, spawn_ns: int, started_ns: int
 ) -> WorkerResult:
-    clock = recorder.clock
+    """`directory` is that of this worker."""
+    clock, team = recorder.clock, recorder.team
     startup = {"interpreter": started_ns - spawn_ns}
     resident: Dict[str, Optional[int]] = {}
 
@@ -76,20 +90,23 @@ def _train(
     write_json(directory / schema.FACTS_FILE, _facts(backend, job).to_json())
     sizes = warm_up(job, first_called=lambda: mark("first_call"))
     note_memory("first_call")
+    if team is not None:
+        team.begin()
 
     steps = algorithms.train(job)
     startup["warm"] = clock.started - spawn_ns - sum(startup.values())
     _check_weights(job, recorder)
+    communication = {schema.COMMUNICATE: clock.spent[COMMUNICATE]} if team else {}
     return WorkerResult(
         reason=recorder.reason or "steps",
         message=recorder.message or "reached its budget of " + (recorder.reason or "steps"),
-        steps=steps,
+        steps=recorder.size * steps,
         episodes=recorder.episodes,
         updates=recorder.updates,
         startup_ns=startup,
         train_start_ns=clock.started - spawn_ns,
         train_ns=sum(clock.spent),
-        phases_ns=clock.phases(),
+        phases_ns={**clock.phases(), **communication},
         learning=recorder.learning if recorder.updates else None,
         threshold=recorder.threshold,
         final_return=recorder.final_return(),
@@ -101,27 +118,35 @@ def _train(
         },
         transfer=transfers.moved(sizes, recorder, trial.device),
         device_memory=transfers.device_memory(backend, trial.device),
+        team=team.finish() if team else None,
     )
 
 
 def fill(directory: Path, started_ns: int) -> int:
     """What a trial does before it trains, so that compilers fill their caches; nothing is recorded."""
     trial = TrialFile.read(directory)
-    recorder = Recorder(directory, trial.budget, Clock(), started_ns)
+    recorder = _recorder(home(directory, own_rank()), trial, started_ns)
     warm_up(build(trial, load_backend(trial.backend), recorder), first_called=lambda: None)
+    if recorder.team is not None:
+        recorder.team.finish()
     return 0
 
 
 def build(trial: TrialFile, backend: Backend, recorder: Recorder) -> Job:
     """Environment, initial weights and learner of a trial."""
     algorithm = ALGORITHMS[trial.algorithm]
-    values = algorithm.hyper_from_json(trial.hyper)
+    team = recorder.team
+    rank = 0 if team is None else team.rank
+    values = share(algorithm.hyper_from_json(trial.hyper), recorder.size, trial.scaling)
     # Environment i is seeded with seed + i: spread the seeds, so that no two trials share an environment.
-    env = envs.make(trial.environment, values.environments, SEED_SPREAD * trial.seed, trial.max_episode_steps)
+    first = SEED_SPREAD * trial.seed + rank * values.environments
+    env = envs.make(trial.environment, values.environments, first, trial.max_episode_steps)
     job_spec = algorithm.spec(values, env.observation_shape, env.observation_dtype, env.actions)
-    random = streams(trial.seed)
+    random = streams(trial.seed, rank)
     params = spec.draw_params(job_spec, random.weights)
     learner = backend.make(job_spec, params, trial.mode, trial.device, trial.dtype)
+    if team is not None:
+        cast(TeamLearner, learner).join(team)
     return Job(
         job_spec,
         env,

@@ -81,6 +81,12 @@ class TrialFile:
     device: str = "cpu"
     cores: int = 1
     workers: int = 1
+    collective: str = "none"
+    """How several workers average their gradients: native, horovod or host. "none" for one worker."""
+    scaling: str = "weak"
+    """"weak": every worker keeps its batch; "strong": they divide it."""
+    share_gpu: bool = False
+    """Several workers may use one GPU."""
     dtype: str = "float32"
     division: str = "closed"
     caches: Optional[str] = None
@@ -135,6 +141,9 @@ class TrialFile:
             "device": self.device,
             "cores": self.cores,
             "workers": self.workers,
+            "collective": self.collective,
+            "scaling": self.scaling,
+            "share_gpu": self.share_gpu,
             "dtype": self.dtype,
             "division": self.division,
             "caches": self.caches,

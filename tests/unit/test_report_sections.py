@@ -134,7 +134,9 @@ def test_what_a_step_costs_in_each_phase_as_training_goes_on(tmp_path: Path) -> 
         for step, update_us in rows:
             spent = dict.fromkeys(schema.PHASES, 5 * step * 1000)
             spent |= {"update": update_us * 1000, "read": 1000}
-            lines.append(",".join(map(str, [step * 50_000, step, 1, step // 4, 20.0, 0.5, *spent.values()])))
+            lines.append(
+                ",".join(map(str, [step * 50_000, step, 1, step // 4, 20.0, 0.5, *spent.values(), ""]))
+            )
         path.write_text("\n".join(lines) + "\n")
     drawn = charts(material_of(root))
     assert "phase-read" not in drawn

@@ -49,7 +49,7 @@ class Records:
     def tick(self, steps=100):
         self.step += steps
         row = [since_spawn(), self.step, self.step // 10, self.step // 4, 20.0, 0.5]
-        csv.writer(self.progress, lineterminator="\n").writerow(row + [1] * len(schema.PHASES))
+        csv.writer(self.progress, lineterminator="\n").writerow(row + [1] * len(schema.PHASES) + [""])
         csv.writer(self.episodes, lineterminator="\n").writerow(
             [self.step // 10, 0, self.step, since_spawn(), 20.0, 10, 1]
         )

@@ -33,6 +33,7 @@ SERIES_MEANINGS = {
     "return_mean": "running mean return",
     "loss": "loss of a recent update",
     **{f"{phase}_ns": f"nanoseconds spent so far in: {phase}" for phase in schema.PHASES},
+    f"{schema.COMMUNICATE}_ns": "nanoseconds spent so far in averaging gradients; empty for one worker",
 }
 
 

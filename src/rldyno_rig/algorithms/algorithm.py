@@ -33,8 +33,11 @@ class Job(NamedTuple):
 
 
 def many_of(learner: Learner, count: int) -> Optional[Callable[[Any, float], Any]]:
-    """The learner's `update_many`, where it has one and there are several updates to make at once."""
-    return getattr(learner, "update_many", None) if count > 1 else None
+    """The learner's `update_many`, where it has one, there are several updates to make at once, and no others
+    with whom it averages each gradient.
+    """
+    alone = getattr(learner, "average", None) is None
+    return getattr(learner, "update_many", None) if count > 1 and alone else None
 
 
 class Variant(NamedTuple):

@@ -6,11 +6,12 @@ and the type checker compares the two. Nothing here is used while a learner comp
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Protocol, Sequence, Tuple
+from typing import Any, Callable, Dict, Optional, Protocol, Sequence, Tuple
 
 import numpy as np
 
 from rldyno_rig.spec import Params, Spec
+from rldyno_rig.team.team import Team
 
 Host = Tuple[np.ndarray, ...]
 """Arrays in the memory of the host."""
@@ -73,6 +74,21 @@ class ManyLearner(Learner, Protocol):
 
         `batches` are placed like one batch, with an axis more in front: `put(*stacked)` returned them. Phase
         `update`.
+        """
+
+
+class TeamLearner(Learner, Protocol):
+    """Optional, for learners that can train with others. Those that do have no use for `update_many`."""
+
+    average: Optional[Callable[[Any], Any]]
+    """The reduction that `team.timed` returned; None until the learner has joined a team."""
+
+    def join(self, team: Team) -> None:
+        """From now on `update` averages its gradient with those of the team, before it is clipped.
+
+        Called once, before the first update. `team.timed` takes the reduction, of one flat vector, and counts
+        its time as phase `communicate`; `team.link` tells the others where a collective meets. Raises
+        TeamError when it cannot.
         """
 
 

@@ -6,7 +6,7 @@ The learner is here, what it computes is in `numpy_maths`.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from rldyno_rig.backends.in_place import OPTIMISERS, clip
 from rldyno_rig.backends.numpy_maths import Model, choose, forward, gradient
 from rldyno_rig.reference.optimiser import moment_scales
 from rldyno_rig.spec import Params, Spec
+from rldyno_rig.team import host
+from rldyno_rig.team.team import Team
 
 MODES = ("eager",)
 INDEX_DTYPE = "int64"
@@ -38,8 +40,13 @@ class Learner:
         self.weights, self.target_weights = self.layout.views(self.flat), self.layout.views(self.target)
         self.step = OPTIMISERS[spec.optimiser]
         self.m_scale, self.v_scale = moment_scales(spec)
+        self.average: Optional[Callable[[np.ndarray], np.ndarray]] = None
         zeros = {name: np.zeros_like(p) for name, p in params.items()}
         self.load({"params": params, "target": params, "m": zeros, "v": zeros, "t": 0})
+
+    def join(self, team: Team) -> None:
+        reduce = host.averaging(team.rank, team.size)
+        self.average = team.timed(reduce, host.MEANS, self.gradient.nbytes)
 
     def put(self, *arrays: np.ndarray) -> Tuple[np.ndarray, ...]:
         return arrays
@@ -49,7 +56,8 @@ class Learner:
 
     def update(self, batch: Tuple[np.ndarray, ...], lr: float) -> contract.Reading:
         report = gradient(self.model, self.weights, self.target_weights, batch)
-        # Data-parallel workers average `self.gradient` here.
+        if self.average is not None:
+            self.average(self.gradient)
         clip(self.model, self.gradient)
         self.t += 1
         self.step(self.model, self.flat, self.m, self.v, self.gradient, self.t, lr)

@@ -17,8 +17,13 @@ class Streams(NamedTuple):
     """Noisy-network noise while updating."""
 
 
-def streams(seed: int) -> Streams:
-    return Streams(*(np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(4)))
+def streams(seed: int, rank: int = 0) -> Streams:
+    """Of one worker of a trial. All of them draw the same weights."""
+    first = Streams(*(np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(4)))
+    if rank == 0:
+        return first
+    others = np.random.SeedSequence((seed, rank)).spawn(4)
+    return Streams(first.weights, *(np.random.default_rng(child) for child in others[1:]))
 
 
 def gumbel(rng: np.random.Generator, shape: Tuple[int, ...], dtype: np.dtype) -> np.ndarray:
