@@ -186,6 +186,30 @@ def test_waiting_for_the_slowest_is_told_from_communication(tmp_path: Path) -> N
     assert TeamResult.from_json(result.to_json()) == result
 
 
+def test_a_collective_leaves_when_all_have_made_their_last_reduction(tmp_path: Path) -> None:
+    finished: list[int] = []
+
+    def work(link: Link) -> int:
+        team = Team(link.rank, 2, NATIVE, link, Clock())
+        team.on_finish(lambda: finished.append(link.rank))
+        team.finish()
+        return len(finished)
+
+    assert max(together(2, tmp_path, work)) == 2
+
+
+def test_a_broken_collective_is_a_lost_worker(tmp_path: Path) -> None:
+    def work(link: Link) -> None:
+        def broken(gradient: Any) -> Any:
+            raise RuntimeError("Connection closed by peer")
+
+        team = Team(link.rank, 1, NATIVE, link, Clock())
+        with pytest.raises(TeamError, match="worker 0 lost another worker: Connection closed"):
+            team.timed(broken, "none", 8)(None)
+
+    together(1, tmp_path, work)
+
+
 def test_communication_is_a_phase_of_its_own(tmp_path: Path) -> None:
     clock = Clock(iter(range(0, 1000, 10)).__next__)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from rldyno_rig.clock import COMMUNICATE, UPDATE, Clock
 from rldyno_rig.team import host
-from rldyno_rig.team.link import LOCAL, Link
+from rldyno_rig.team.link import LOCAL, Link, TeamError
 from rldyno_rig.team.result import TeamResult
 
 NONE, NATIVE, HOROVOD, HOST = "none", "native", "horovod", "host"
@@ -28,6 +28,7 @@ ADDRESS_VARIABLE = "RLDYNO_ADDRESS"
 
 AGREE_EVERY = 16
 """Reductions from one agreement on stopping to the next. One takes about 0.1 ms."""
+PATIENCE_S = 600.0
 SUBDIRECTORY = "workers"
 """Of a trial's directory: the records of the ranks after 0."""
 
@@ -35,11 +36,23 @@ Reduce = Callable[[Any], Any]
 
 
 class Team:
-    def __init__(self, rank: int, size: int, collective: str, link: Link, clock: Clock) -> None:
+    def __init__(
+        self,
+        rank: int,
+        size: int,
+        collective: str,
+        link: Link,
+        clock: Clock,
+        address: str = LOCAL,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        """`address`: at which the others reach rank 0. `patience_s`: in which a collective meets."""
         self.rank, self.size, self.collective, self.link = rank, size, collective, link
+        self.address, self.patience_s = address, patience_s
         self.means = ""
         self.every_so_often: Callable[[], None] = lambda: None
         """Called after every AGREE_EVERY-th reduction, on all ranks after the same one."""
+        self._leaving: List[Callable[[], None]] = []
         self._mark = clock.mark
         self._durations = array("q")
         self._bytes = 0
@@ -54,7 +67,10 @@ class Team:
 
         def average(gradient: Any) -> Any:
             began = mark(UPDATE)
-            averaged = reduce(gradient)
+            try:
+                averaged = reduce(gradient)
+            except RuntimeError as error:  # what they all raise when a connection breaks
+                raise TeamError("worker {} lost another worker: {}".format(self.rank, error)) from error
             durations.append(mark(COMMUNICATE) - began)
             self._count += 1
             if self._count % AGREE_EVERY == 0:
@@ -63,6 +79,10 @@ class Team:
             return averaged
 
         return average
+
+    def on_finish(self, leave: Callable[[], None]) -> None:
+        """Let a collective leave, after the last reduction of all ranks."""
+        self._leaving.append(leave)
 
     def begin(self) -> None:
         """Training starts, for all at once: forget what warming up took."""
@@ -76,6 +96,8 @@ class Team:
         self.link.meet()
         if self.collective == HOST:
             host.leave()
+        for leave in self._leaving:
+            leave()
         if gathered is None:
             return None
         spent: List[np.ndarray] = [np.frombuffer(data, np.int64) for data in gathered]
@@ -95,8 +117,9 @@ def join(size: int, collective: str, clock: Clock, patience_s: float) -> Team:
     """Meet the other workers of the trial, as this process's environment says. Raises TeamError."""
     rank = own_rank()
     meeting = Path(os.environ[MEETING_VARIABLE])
-    link = Link.open(rank, size, meeting, os.environ.get(ADDRESS_VARIABLE, LOCAL), patience_s)
-    return Team(rank, size, collective, link, clock)
+    address = os.environ.get(ADDRESS_VARIABLE, LOCAL)
+    link = Link.open(rank, size, meeting, address, patience_s)
+    return Team(rank, size, collective, link, clock, address, patience_s)
 
 
 def own_rank() -> int:
