@@ -27,6 +27,11 @@ if not __package__:
     sys.modules["rldyno_rig"] = package
     spec.loader.exec_module(package)
 
+from rldyno_rig.schema import PARTS_VARIABLE  # noqa: E402 (there is no such package before)
+
+# Behind the toolchain's own packages, which stay what they are. An isolated interpreter ignores PYTHONPATH.
+sys.path += filter(None, os.environ.get(PARTS_VARIABLE, "").split(os.pathsep))
+
 from rldyno_rig.jobs import run  # noqa: E402 (there is no such package before)
 
 if __name__ == "__main__":

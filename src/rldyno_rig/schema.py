@@ -28,6 +28,9 @@ SPAWN_VARIABLE = "RLDYNO_SPAWN_NS"
 # The path of the compiled hot parts of the loop; unset where there is no C compiler.
 NATIVE_VARIABLE = "RLDYNO_NATIVE"
 
+# Where packages of optional parts of the toolchain are: directories, separated like those of PATH.
+PARTS_VARIABLE = "RLDYNO_PARTS"
+
 # In the value of an environment variable: the directory of a trial's caches.
 CACHES_PLACE = "{caches}"
 

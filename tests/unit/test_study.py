@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import pytest
 
 from rldyno.errors import Problem
 from rldyno.study import hyper as study_hyper
+from rldyno.study import placement
 from rldyno.study.file import Study, differences, load_study
 from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.hyper import CNN_LARGE, CNN_SMALL
@@ -16,13 +17,14 @@ from rldyno_rig.hyper import CNN_LARGE, CNN_SMALL
 @dataclass(frozen=True)
 class FakeToolchain:
     modes: dict[str, tuple[str, ...]]
-    max_workers: int = 1
+    collectives: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 CATALOGUE = {
     "numpy": FakeToolchain({"eager": ("cpu",)}),
     "torch": FakeToolchain(
-        {"eager": ("cpu", "cuda"), "compile": ("cpu", "cuda"), "cudagraph": ("cuda",)}, max_workers=4
+        {"eager": ("cpu", "cuda"), "compile": ("cpu", "cuda"), "cudagraph": ("cuda",)},
+        {"native": ("cpu", "cuda")},
     ),
 }
 
@@ -35,8 +37,9 @@ GOOD = {
 
 
 @pytest.fixture
-def load(tmp_path):
+def load(tmp_path, monkeypatch):
     """Load a study made of the good keys, some of them replaced (None: left out), and more text below."""
+    monkeypatch.setattr(placement, "MOST_WORKERS", 4)
 
     def load_text(tail: str = "[budget]\nsteps = 1000\n", **keys: str | None) -> Study:
         lines = [f"{key} = {value}\n" for key, value in (GOOD | keys).items() if value is not None]
@@ -394,5 +397,4 @@ def test_adaptive_seeds_are_all_that_may_be_needed(load) -> None:
     assert (study.adaptive.min, study.adaptive.until, study.adaptive.within) == (5, "winner", 0.02)
     assert study.sha256 != load(seeds="8").sha256
     assert "adaptive" not in load(seeds="8").content
-    (line,) = differences(load(), study)
-    assert line == "seeds: 3 → { min = 5, max = 8, until = winner, within = 0.02 }"
+    assert differences(load(), study) == ["seeds: 3 → { min = 5, max = 8, until = winner, within = 0.02 }"]

@@ -107,7 +107,8 @@ def test_a_users_file_is_added(user_dir: Path) -> None:
     (user_dir / "tiny.toml").write_text(TINY)
     chain = catalogue()["tiny"]
     assert chain.modes == {"eager": ("cpu",)}
-    assert chain.max_workers == 1
+    assert chain.collectives == {}
+    assert chain.parts == {}
     assert chain.variants == ("cpu",)
 
 
@@ -161,8 +162,8 @@ def test_a_wrong_file_is_named_with_what_is_wrong(user_dir: Path, text: str, mes
 
 
 def test_a_misspelt_key_gets_a_suggestion(user_dir: Path) -> None:
-    (user_dir / "tiny.toml").write_text("max_worker = 2\n" + TINY)
-    with pytest.raises(Problem, match=":1: max_worker: unknown key, did you mean 'max_workers'"):
+    (user_dir / "tiny.toml").write_text("collective = 2\n" + TINY)
+    with pytest.raises(Problem, match=":1: collective: unknown key, did you mean 'collectives'"):
         catalogue()
 
 

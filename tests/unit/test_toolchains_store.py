@@ -14,6 +14,7 @@ from rldyno.toolchains import build as building
 from rldyno.toolchains import resolve
 from rldyno.toolchains.catalogue import Toolchain, toolchain
 from rldyno.toolchains.contents import contents
+from rldyno.toolchains.installing import fix_for
 from rldyno.toolchains.store import (
     READY_FILE,
     Built,
@@ -233,7 +234,7 @@ def test_sizes_add_up(tmp_path: Path) -> None:
     ],
 )
 def test_the_fix_fits_the_failure(log: str, fix: str) -> None:
-    assert fix in building._fix_for(log, RECIPE)
+    assert fix in fix_for(log, building.place_of(RECIPE))
 
 
 def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -57,6 +58,9 @@ def _print(console: Console, diagnosis: Diagnosis) -> None:
     console.print()
     for report in diagnosis.toolchains:
         console.print(_toolchain_line(report))
+    console.print("\noptional parts (rldyno setup NAME --with PART)")
+    for line in _part_lines(diagnosis.toolchains):
+        console.print(line)
     console.print()
     if not diagnosis.findings:
         console.print("nothing is missing")
@@ -111,6 +115,22 @@ def _spread_lines(spread: Spread | None) -> list[tuple[str, str]]:
         ),
         ("it can show", f"differences in speed of {', '.join(differences)} (80 % power, 5 % error)"),
     ]
+
+
+def _part_lines(reports: Sequence[ToolchainReport]) -> Iterator[str]:
+    """One line for each part: what it is for, and where it stands in each toolchain."""
+    for name in dict.fromkeys(part.name for report in reports for part in report.parts):
+        having = {report.name: part for report in reports for part in report.parts if part.name == name}
+        states = {
+            name: part.status + "".join(f", needs {what}" for what in part.lacks)
+            for name, part in having.items()
+        }
+        grouped = [
+            f"{status}: {' '.join(of for of, found in states.items() if found == status)}"
+            for status in dict.fromkeys(states.values())
+        ]
+        collectives = ", ".join(next(iter(having.values())).collectives)
+        yield f"{name:12}{f'collective {collectives}':22}{'; '.join(grouped)}"
 
 
 def _toolchain_line(report: ToolchainReport) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from rldyno.toolchains.catalogue import Toolchain
     from rldyno.toolchains.packages import Package
+    from rldyno.toolchains.parts import InstalledPart
     from rldyno.toolchains.store import Built
 
     PackageChanges = Callable[[tuple[Package, ...]], tuple[Package, ...]]
@@ -31,8 +32,9 @@ def setup(
         list[str] | None,
         typer.Option(
             "--with",
-            metavar="PACKAGE",
-            help="Also install this, for environments of your own: a name, a pin or a path; repeatable.",
+            metavar="PART|PACKAGE",
+            help="Also install this: an optional part (mpi, horovod; see --list), or a package for "
+            "environments of your own, as a name, a pin or a path; repeatable.",
         ),
     ] = None,
     dropped: Annotated[
@@ -53,8 +55,9 @@ def setup(
     elif prune:
         prune_toolchains(console, yes)
     else:
-        changes = _package_changes(added or [], dropped or [])
-        build_toolchains(console, names or [], pip_args, variant, changes)
+        parts, packages = _parts_and_packages(added or [], names or [])
+        changes = _package_changes(packages, dropped or [])
+        build_toolchains(console, names or [], pip_args, variant, changes, parts)
 
 
 def build_toolchains(
@@ -63,10 +66,12 @@ def build_toolchains(
     pip_args: str | None,
     variant: str | None,
     changes: PackageChanges,
+    parts: Collection[str] = (),
 ) -> None:
-    """Build each; one that fails does not keep the others from being built."""
+    """Build each, with these parts where it has them; one that fails does not stop the others."""
     from rldyno.errors import Problem, print_problem
     from rldyno.toolchains.build import build
+    from rldyno.toolchains.build_part import build_part
     from rldyno.toolchains.catalogue import catalogue, toolchain
     from rldyno.toolchains.packages import packages_of, remember
     from rldyno.toolchains.progress import shown_progress
@@ -87,11 +92,15 @@ def build_toolchains(
                 packages = changes(packages_of(chain.framework))
                 built = build(chain, variant or fitting, arguments, on_progress, packages)
                 remember(chain.framework, packages)
+                names_here = [name for name in chain.parts if name in parts]
+                added = [build_part(chain, name, built, arguments, on_progress) for name in names_here]
         except Problem as problem:
             print_problem(problem)
             failed.append(chain.framework)
             continue
         _print_built(console, chain, built)
+        for part in added:
+            console.print(f"  {_part_line(part)}", markup=False)
         if variant not in (None, fitting):
             console.print(f'  used if the config file has: variant = "{variant}"', markup=False)
     if failed:
@@ -102,7 +111,7 @@ def list_toolchains(console: Console) -> None:
     from rldyno.toolchains.catalogue import read_catalogue
     from rldyno.toolchains.packages import packages_of
     from rldyno.toolchains.progress import megabytes
-    from rldyno.toolchains.resolve import state
+    from rldyno.toolchains.resolve import part_states, state
 
     for name, chain in sorted(read_catalogue().items(), key=lambda item: (item[1].kind, item[0])):
         found = state(chain)
@@ -111,22 +120,27 @@ def list_toolchains(console: Console) -> None:
         line = f"{name:12}{found.status:10}{found.variant:6}{size:>8}  {chain.summary}"
         added = ", ".join(package.source for package in packages_of(name))
         line += f"\n  with {added}" if added else ""
-        console.print(f"{line}\n  {place}" if place else line, markup=False)
+        line += f"\n  {place}" if place else ""
+        for part in part_states(chain, found):
+            line += f"\n  part {part.name:8}{part.status:10}{', '.join(part.collectives)}: {part.summary}"
+        console.print(line, markup=False)
 
 
 def prune_toolchains(console: Console, yes: bool) -> None:
     """Offer everything that no toolchain of this catalogue uses; remove it once confirmed."""
     from rldyno.toolchains.catalogue import read_catalogue
+    from rldyno.toolchains.parts import superseded_parts
     from rldyno.toolchains.progress import megabytes
     from rldyno.toolchains.store import find_built, remove, size_of, superseded
 
     current = [
-        built
+        (chain, built)
         for chain in read_catalogue().values()
         for variant in chain.variants
         if (built := find_built(chain, variant))
     ]
-    old = superseded(current)
+    old_parts = {part: built.directory for chain, built in current for part in superseded_parts(chain, built)}
+    old = [*superseded([built for _, built in current]), *old_parts]
     if not old:
         console.print("nothing to remove: every build in the cache is in use")
         return
@@ -137,8 +151,27 @@ def prune_toolchains(console: Console, yes: bool) -> None:
         console.print("nothing removed; --yes removes them without asking")
         return
     for directory in old:
-        remove(directory)
+        remove(directory, used_from=old_parts.get(directory))
     console.print(f"removed {megabytes(sum(sizes))}")
+
+
+def _parts_and_packages(added: list[str], names: list[str]) -> tuple[list[str], list[str]]:
+    """What --with names: parts that some toolchain has, and packages of the user's."""
+    from rldyno.errors import Problem
+    from rldyno.toolchains.catalogue import read_catalogue, toolchain
+
+    owners = {
+        text: [name for name, chain in read_catalogue().items() if text in chain.parts] for text in added
+    }
+    parts = [text for text in added if owners[text]]
+    for name in names:
+        for part in parts:
+            if part not in toolchain(name).parts:
+                raise Problem(
+                    f"the {name} toolchain has no part `{part}`",
+                    fix=f"these have it: {', '.join(sorted(owners[part]))}",
+                )
+    return parts, [text for text in added if not owners[text]]
 
 
 def _package_changes(added: list[str], dropped: list[str]) -> PackageChanges:
@@ -183,6 +216,14 @@ def _print_built(console: Console, chain: Toolchain, built: Built) -> None:
         f"  {built.directory}",
         markup=False,
     )
+
+
+def _part_line(part: InstalledPart) -> str:
+    from rldyno.toolchains.progress import megabytes
+
+    versions = ", ".join(f"{name} {version}" for name, version in part.versions.items())
+    size = megabytes(part.size_bytes)
+    return f"part {part.name}: ready, {size}, {part.install_s:.0f} s to install: {versions}"
 
 
 def _added_line(built: Built) -> str:

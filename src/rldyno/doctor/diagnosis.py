@@ -16,7 +16,7 @@ from rldyno.machine.facts import calibrate, cpu_ticks, machine_facts, machine_va
 from rldyno.records.machine_facts import MachineFacts
 from rldyno.toolchains.catalogue import Toolchain, read_catalogue
 from rldyno.toolchains.interpreters import Python, find_python, installed_pythons
-from rldyno.toolchains.resolve import check_given, state
+from rldyno.toolchains.resolve import PartState, check_given, part_states, state
 from rldyno.toolchains.store import pinned_versions
 
 CALIBRATION_S = 1.0
@@ -49,6 +49,8 @@ class ToolchainReport:
     obstacle: str | None
     """Why it can neither run nor be built."""
     findings: list[Finding]
+    parts: list[PartState]
+    """Its optional parts."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ def report_toolchain(chain: Toolchain, overrides: Mapping[str, Path] | None = No
     versions: dict[str, str] = {}
     size_bytes = None
     findings = []
+    parts: list[PartState] = []
     try:
         found = state(chain, overrides)
         status, variant = found.status, found.variant
@@ -132,6 +135,7 @@ def report_toolchain(chain: Toolchain, overrides: Mapping[str, Path] | None = No
             versions, size_bytes = pinned_versions(found.built), found.built.size_bytes
         else:
             python = find_python(chain.python).version
+        parts = part_states(chain, found)
     except Problem as problem:
         status = "broken" if status == "given" else status
         obstacle = problem.message
@@ -139,8 +143,7 @@ def report_toolchain(chain: Toolchain, overrides: Mapping[str, Path] | None = No
     lacking = [] if obstacle else chain.missing_needs(path or find_python(chain.python).path)
     for need in lacking:
         modes = ", ".join(f"{name}:{mode}" for mode in need.modes) or name
-        what = " or ".join(need.any_of) or "Python.h"
-        findings.append(Finding(f"{modes} needs {what}: {need.why}", need.fix))
+        findings.append(Finding(f"{modes} needs {need.what}: {need.why}", need.fix))
     blocked = {mode for need in lacking for mode in need.modes or chain.modes}
     devices = {"cpu"} if variant == "cpu" or machine_variant() == "cpu" else {"cpu", "cuda"}
     blocked |= {mode for mode, runs_on in chain.modes.items() if not devices.intersection(runs_on)}
@@ -156,6 +159,7 @@ def report_toolchain(chain: Toolchain, overrides: Mapping[str, Path] | None = No
         usable_modes=[] if obstacle else [mode for mode in chain.modes if mode not in blocked],
         obstacle=obstacle,
         findings=findings,
+        parts=parts,
     )
 
 

@@ -50,14 +50,20 @@ class Runtime:
     networks timed alone and limits share those, because nothing that they report is start-up."""
 
     @staticmethod
-    def of(interpreter: Interpreter, cores: int, network: str | None) -> Runtime:
-        """With the variables of the interpreter's toolchain, for so many cores and this kind of network.
+    def of(
+        interpreter: Interpreter, cores: int, network: str | None, collective: str | None = None
+    ) -> Runtime:
+        """With the variables of the interpreter's toolchain, for so many cores and this kind of network, and
+        those of the part that a team's collective needs.
 
-        None: no network is computed.
+        Without a network none is computed; without a collective there is no team.
         """
         from rldyno.toolchains.catalogue import toolchain
 
         variables = toolchain(interpreter.framework).worker_variables(cores, network)
+        part = interpreter.part_for(collective) if collective else None
+        if part is not None:
+            variables |= part.variables
         return Runtime(interpreter.path, interpreter.isolated, variables)
 
     def command(self, arguments: Sequence[str]) -> list[str]:

@@ -11,6 +11,9 @@ from rldyno.toml.source import Source
 from rldyno.toolchains.contestants import Catalogue
 from rldyno_rig.contestant import Contestant
 
+MOST_WORKERS = 1
+"""Of one trial: as many as the trial runner can start."""
+
 
 class Placement(NamedTuple):
     """A contestant where it can run."""
@@ -39,9 +42,10 @@ def place(
         toolchain = catalogue[framework]
         supported = toolchain.modes[Contestant.parse(contestant).mode]
         usable = [device for device in devices if device in supported]
-        counts = [count for count in workers if count <= toolchain.max_workers]
+        most = MOST_WORKERS if toolchain.collectives else 1
+        counts = [count for count in workers if count <= most]
         runs_on = f"it runs on {' and '.join(supported)} only"
-        runs_with = f"{framework} runs with {_up_to(toolchain.max_workers)} only"
+        runs_with = f"{framework} runs with {_up_to(most)} only"
         location = _item(source, "contestants", contestant)
         if not usable:
             source.mistake(location, f"{contestant} on {_either(devices)}: {runs_on}")

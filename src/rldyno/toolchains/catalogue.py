@@ -50,6 +50,8 @@ CACHE_VARIABLES = {
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
 Colour = Annotated[str, Field(pattern=r"^#[0-9a-f]{6}$")]
 Step = Annotated[tuple[str, ...], Field(min_length=1)]
+Devices = Annotated[tuple[Device, ...], Field(min_length=1)]
+Collective = Literal["native", "horovod", "host"]
 
 
 class _Table(BaseModel):
@@ -74,6 +76,10 @@ class Need(_Table):
             raise ValueError("give either `any_of` or `python_headers = true`")
         return self
 
+    @property
+    def what(self) -> str:
+        return " or ".join(self.any_of) or "Python.h"
+
     def met(self, python: Path) -> bool:
         if self.python_headers:
             return has_headers(python)
@@ -83,6 +89,50 @@ class Need(_Table):
 class ToolchainVariant(_Table):
     steps: Annotated[tuple[Step, ...], Field(min_length=1)]
     """Arguments of each `pip install`, in order."""
+
+
+class Edit(_Table):
+    """A change of a source file: `old` must be there."""
+
+    file: str
+    old: Annotated[str, Field(min_length=1)]
+    new: str
+
+
+class Source(_Table):
+    """A package that is compiled here, against what the toolchain holds."""
+
+    package: str
+    """Its pin."""
+    edits: tuple[Edit, ...] = ()
+    tools: tuple[str, ...] = ()
+    """Pins of what only its build needs."""
+    variables: dict[str, str] = {}
+    """Environment variables of its build."""
+
+
+class Part(_Table):
+    """Packages that only some studies need. They are kept beside the toolchain, which stays as it is."""
+
+    summary: str
+    collectives: Annotated[tuple[Collective, ...], Field(min_length=1)]
+    """Those that need it."""
+    import_name: str
+    """The module whose import shows that the part works."""
+    steps: tuple[Step, ...] = ()
+    """Arguments of each `pip install`, in order; what these packages depend on is not installed."""
+    source: Source | None = None
+    """Installed after the steps."""
+    needs: tuple[Need, ...] = ()
+    """What its build needs."""
+    variables: dict[str, str] = {}
+    """Environment variables of workers that use it; `{part}` stands for its directory."""
+
+    @model_validator(mode="after")
+    def _something(self) -> Part:
+        if not self.steps and self.source is None:
+            raise ValueError("a part needs `steps` or `source`")
+        return self
 
 
 class Threads(_Table):
@@ -113,12 +163,15 @@ class Toolchain(_Table):
     """Versions of CPython it runs on, e.g. ">=3.10,<3.14"."""
     backend: str = ""
     """Module of rldyno_rig.backends; contestants only."""
-    modes: dict[Name, Annotated[tuple[Device, ...], Field(min_length=1)]] = {}
+    modes: dict[Name, Devices] = {}
     """Execution mode → the devices it runs on; contestants only."""
     colour: tuple[Colour, Colour] | None = None
     """In charts, on white and on black; a framework without one gets a colour that follows from its name."""
-    max_workers: Annotated[int, Field(ge=1)] = 1
-    """Data-parallel workers of one trial."""
+    collectives: dict[Collective, Devices] = {}
+    """How several workers of one trial average gradients → the devices on which that works; without any, a
+    trial has one worker."""
+    parts: dict[Name, Part] = {}
+    """What is added to the toolchain only where it is asked for."""
     gpu_limits: Annotated[int, Field(ge=1)] | None = None
     """Place among the frameworks that can measure a GPU's limits, with rldyno_rig.limits.<backend>."""
     needs: tuple[Need, ...] = ()
@@ -151,7 +204,17 @@ class Toolchain(_Table):
             for mode in need.modes:
                 if mode not in self.modes:
                     raise ValueError(f"`needs` names the mode `{mode}`, which `[modes]` does not have")
+        for name, part in self.parts.items():
+            for collective in part.collectives:
+                if collective not in self.collectives:
+                    raise ValueError(
+                        f"the part `{name}` gives `{collective}`, which `[collectives]` does not have"
+                    )
         return self
+
+    def part_of(self, collective: str) -> str | None:
+        """The part that this collective needs; None for one that works with what the toolchain holds."""
+        return next((name for name, part in self.parts.items() if collective in part.collectives), None)
 
     @property
     def top_module(self) -> str:

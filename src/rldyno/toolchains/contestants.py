@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from rldyno.errors import Problem
 from rldyno.toml.suggestions import did_you_mean, nearest
@@ -19,8 +19,8 @@ class Toolchain(Protocol):
         """Mode → devices it runs on."""
 
     @property
-    def max_workers(self) -> int:
-        """Data-parallel workers of one trial; 1 for none."""
+    def collectives(self) -> Mapping[Any, tuple[str, ...]]:
+        """Collective → devices it works on."""
 
 
 Catalogue = Mapping[str, Toolchain]

@@ -16,6 +16,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from rldyno.errors import Problem
+from rldyno_rig.schema import PARTS_VARIABLE
 
 OLDEST = Version("3.9")  # what the rig runs on
 _NEWEST_MINOR = 15
@@ -25,7 +26,8 @@ _MARK = "rldyno-inspection "
 # Runs in any Python, version 2 included, so that an old one is named instead of failing on syntax.
 # Frameworks may print while they are imported: the answer is the line with the mark.
 _INSPECTION = """
-import json, re, sys
+import json, os, re, sys
+sys.path += filter(None, os.environ.get("PARTS", "").split(os.pathsep))
 found = {"python": "%d.%d.%d" % sys.version_info[:3], "failed": None, "error": None, "versions": {}}
 if sys.version_info >= (3, 9):
     import importlib, importlib.metadata
@@ -41,7 +43,7 @@ if sys.version_info >= (3, 9):
             name = re.sub("[-_.]+", "-", package.metadata["Name"]).lower()
             found["versions"].setdefault(name, package.version)
 sys.stdout.write("\\n" + "MARK" + json.dumps(found) + "\\n")
-""".replace("MARK", _MARK)
+""".replace("MARK", _MARK).replace("PARTS", PARTS_VARIABLE)
 
 
 @dataclass(frozen=True)

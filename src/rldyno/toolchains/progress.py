@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from rldyno.toolchains.build import OnProgress, Progress
+from rldyno.toolchains.installing import OnProgress, Progress
 
 _PLAIN_EVERY_S = 10.0
 

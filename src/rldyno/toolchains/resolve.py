@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import shutil
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -12,9 +13,12 @@ from packaging.version import Version
 from rldyno.config import config_path, interpreter_path, load_config
 from rldyno.errors import Problem
 from rldyno.machine.facts import machine_variant
-from rldyno.toolchains.build import OnProgress, build
+from rldyno.toolchains.build import build
+from rldyno.toolchains.build_part import build_part, place_of
 from rldyno.toolchains.catalogue import Toolchain, read_catalogue, toolchain, unknown
-from rldyno.toolchains.interpreters import OLDEST, inspect
+from rldyno.toolchains.installing import OnProgress
+from rldyno.toolchains.interpreters import OLDEST, find_python, inspect
+from rldyno.toolchains.parts import InstalledPart, find_part, recipe_of
 from rldyno.toolchains.store import Built, all_built, find_built, find_damaged
 
 _UNUSABLE = {
@@ -35,11 +39,18 @@ class Interpreter:
     """Package → version, of everything installed."""
     variant: str | None
     """cpu or cuda for a built one."""
+    parts: Mapping[str, InstalledPart] = field(default_factory=dict)
+    """The optional parts that were asked for."""
 
     @property
     def isolated(self) -> bool:
         """Whether it ignores PYTHONPATH and the user's site. Given interpreters may rely on them."""
         return self.origin == "built"
+
+    def part_for(self, collective: str) -> InstalledPart | None:
+        """What workers that use this collective need besides; None where that is nothing."""
+        name = toolchain(self.framework).part_of(collective)
+        return None if name is None else self.parts[name]
 
 
 @dataclass(frozen=True)
@@ -105,17 +116,71 @@ def state(chain: Toolchain, overrides: Mapping[str, Path] | None = None) -> Stat
     return State("outdated" if same_variant else "missing", variant)
 
 
-def resolve(framework: str, overrides: Mapping[str, Path] | None = None) -> Interpreter:
-    """The interpreter that runs this framework's trials; a Problem if there is none yet."""
+@dataclass(frozen=True)
+class PartState:
+    """Where an optional part of a toolchain stands. One that is absent is built when a study asks for it."""
+
+    name: str
+    summary: str
+    collectives: tuple[str, ...]
+    status: Literal["ready", "absent", "given"]
+    size_bytes: int | None
+    lacks: tuple[str, ...]
+    """What its build needs and this machine does not have."""
+
+
+def part_states(chain: Toolchain, found: State) -> list[PartState]:
+    return [_part_state(chain, name, found) for name in chain.parts]
+
+
+def _part_state(chain: Toolchain, name: str, found: State) -> PartState:
+    part = chain.parts[name]
+    ready = find_part(recipe_of(chain, name, found.built)) if found.built else None
+    lacking = (
+        () if ready or found.given else (need for need in part.needs if not need.met(_python(chain, found)))
+    )
+    return PartState(
+        name,
+        part.summary,
+        part.collectives,
+        "given" if found.given else "ready" if ready else "absent",
+        ready.size_bytes if ready else None,
+        tuple(need.what for need in lacking),
+    )
+
+
+def _python(chain: Toolchain, found: State) -> Path:
+    return found.built.python if found.built else find_python(chain.python).path
+
+
+def resolve(
+    framework: str, overrides: Mapping[str, Path] | None = None, collectives: Iterable[str] = ()
+) -> Interpreter:
+    """The interpreter that runs this framework's trials, with the parts that these collectives need; a
+    Problem if something is not there yet.
+    """
     chain = toolchain(framework)
     found = state(chain, overrides)
+    names = _parts_of(chain, collectives)
     if found.given is not None:
-        return check_given(chain, found.given)
+        return check_given(chain, found.given, names)
     if found.built is None:
         raise Problem(
             f"the {framework} toolchain {_UNUSABLE[found.status]}", fix=f"rldyno setup {framework}", code=1
         )
-    return _interpreter(framework, found.built)
+    return replace(
+        _interpreter(framework, found.built),
+        parts={name: _resolve_part(chain, name, found.built) for name in names},
+    )
+
+
+def _resolve_part(chain: Toolchain, name: str, built: Built) -> InstalledPart:
+    recipe = recipe_of(chain, name, built)
+    part = find_part(recipe)
+    if part is None:
+        place = place_of(recipe)
+        raise Problem(f"{place.title} is not built", fix=place.setup, code=1)
+    return part
 
 
 def ensure(
@@ -123,17 +188,28 @@ def ensure(
     overrides: Mapping[str, Path] | None = None,
     pip_args: Sequence[str] | None = None,
     on_progress: OnProgress = lambda progress: None,
+    collectives: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, Interpreter]:
-    """Framework → interpreter, building what is missing. Without `pip_args` the config's are used."""
+    """Framework → interpreter, building what is missing. Without `pip_args` the config's are used.
+
+    `collectives`: framework → those that its trials use; their parts are built, too.
+    """
     chains = {name: toolchain(name) for name in dict.fromkeys(frameworks)}
+    parts = {name: _parts_of(chain, (collectives or {}).get(name, ())) for name, chain in chains.items()}
     given = given_interpreters(overrides)
-    interpreters = {name: check_given(chains[name], given[name]) for name in chains if name in given}
+    found = {name: check_given(chains[name], given[name], parts[name]) for name in chains if name in given}
     arguments = load_config().pip_args if pip_args is None else pip_args
     for name, chain in chains.items():
-        if name not in interpreters:
-            variant = chosen_variant(chain)
-            interpreters[name] = _interpreter(name, _ensure_built(chain, variant, arguments, on_progress))
-    return {name: interpreters[name] for name in chains}
+        if name not in found:
+            built = _ensure_built(chain, chosen_variant(chain), arguments, on_progress)
+            added = {part: build_part(chain, part, built, arguments, on_progress) for part in parts[name]}
+            found[name] = replace(_interpreter(name, built), parts=added)
+    return {name: found[name] for name in chains}
+
+
+def _parts_of(chain: Toolchain, collectives: Iterable[str]) -> list[str]:
+    needed = (chain.part_of(collective) for collective in collectives)
+    return sorted({name for name in needed if name is not None})
 
 
 def _ensure_built(chain: Toolchain, variant: str, pip_args: Sequence[str], on_progress: OnProgress) -> Built:
@@ -145,8 +221,10 @@ def _ensure_built(chain: Toolchain, variant: str, pip_args: Sequence[str], on_pr
     return build(chain, variant, damaged.recipe.pip_args if damaged else pip_args, on_progress)
 
 
-def check_given(chain: Toolchain, python: Path) -> Interpreter:
-    """Start the user's interpreter the way a trial will, and see that it has what the framework needs."""
+def check_given(chain: Toolchain, python: Path, parts: Sequence[str] = ()) -> Interpreter:
+    """Start the user's interpreter the way a trial will, and see that it has what the framework and these
+    parts need.
+    """
     name = chain.framework
     if not python.exists():
         raise Problem(
@@ -158,9 +236,9 @@ def check_given(chain: Toolchain, python: Path) -> Interpreter:
             f"the interpreter given for {name} is a directory: {python}",
             fix=f"give the interpreter inside it, for example {python / 'bin' / 'python'}",
         )
-    modules = list(dict.fromkeys(["numpy", chain.import_name]))
+    modules = ["numpy", chain.import_name, *(chain.parts[part].import_name for part in parts)]
     try:
-        found = inspect(python, modules, isolated=False, variables=chain.variables)
+        found = inspect(python, list(dict.fromkeys(modules)), isolated=False, variables=chain.variables)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise Problem(
@@ -179,7 +257,15 @@ def check_given(chain: Toolchain, python: Path) -> Interpreter:
             detail=found.error,
             fix=f"install it there ({python} -m pip install …), or load its module before starting rldyno",
         )
-    return Interpreter(name, python, "given", found.python, found.versions, None)
+    own = {part: InstalledPart(part, {}, {}, _mpiexec_beside(python)) for part in parts}
+    return Interpreter(name, python, "given", found.python, found.versions, None, own)
+
+
+def _mpiexec_beside(python: Path) -> Path | None:
+    """MPI's launcher for the user's interpreter: that of its environment, else that on PATH."""
+    beside = python.parent / "mpiexec"
+    on_path = shutil.which("mpiexec")
+    return beside if beside.is_file() else Path(on_path) if on_path else None
 
 
 def _interpreter(framework: str, built: Built) -> Interpreter:

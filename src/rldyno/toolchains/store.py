@@ -216,11 +216,11 @@ def superseded(current: Sequence[Built]) -> list[Path]:
     )
 
 
-def remove(directory: Path) -> None:
-    """Remove one toolchain, unless something runs in it or builds it."""
+def remove(directory: Path, used_from: Path | None = None) -> None:
+    """Remove one toolchain, or a part of the one in `used_from`, unless something runs in it or builds it."""
     try:
         with locked(lock_file(directory), patience_s=0):
-            if list(processes_in(directory)):
+            if list(processes_in(used_from or directory)):
                 raise Problem(f"{directory.name} is in use", fix="wait for the run to end", code=1)
             discard(directory)
     except LockedError as busy:
