@@ -6,7 +6,7 @@ import math
 import os
 from collections import deque
 from pathlib import Path
-from typing import Any, Deque, Dict, List, Optional
+from typing import Any, Callable, Deque, Dict, Iterable, List, Optional
 
 import numpy as np
 
@@ -63,7 +63,7 @@ class Recorder:
             if budget.stop_return is None
             else {"reached": False, "step": None, "episode": None, "time_ns": None}
         )
-        self.returns: Any = ()
+        self.returns: Callable[[], Iterable[float]] = tuple
         """Of the episodes under way."""
         self.learning: Optional[Dict[str, int]] = None
         self.episodes = 0
@@ -155,7 +155,7 @@ class Recorder:
 
     def spoiled(self) -> Optional[float]:
         """A return under way that is not finite: the environment gave such a reward."""
-        return next((value for value in map(float, self.returns) if not math.isfinite(value)), None)
+        return next((value for value in map(float, self.returns()) if not math.isfinite(value)), None)
 
     def _wish_for(self, reason: str) -> None:
         if self._wish is None or reason == "nan":

@@ -170,6 +170,6 @@ def test_streams_are_independent_and_repeatable() -> None:
 
 
 def test_linear_schedule() -> None:
-    assert linear(1.0, 0.0, 10, 5) == 0.5
-    assert linear(1.0, 0.0, 10, 99) == 0.0
-    assert linear(0.3, 0.3, 10, 5) == 0.3
+    assert linear(1.0, 0.0, 10)(5) == 0.5
+    assert linear(1.0, 0.0, 10)(99) == 0.0
+    assert linear(0.3, 0.3, 10)(5) == 0.3

@@ -41,10 +41,11 @@ def train(job: Job) -> int:
     hyper: A2c = job.spec.hyper
     learner, recorder, mark = job.learner, job.recorder, job.recorder.clock.mark
 
+    rate_at = linear(hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps)
     collector = Collector(job)
     handle = None
     while recorder.reason is None and collector.step < recorder.max_steps:
-        lr = linear(hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps, collector.step)
+        lr = rate_at(collector.step)
         rollout = collector.collect()
         if rollout is None:
             break

@@ -12,7 +12,6 @@ from rldyno_rig.algorithms.loop import beat, finish
 from rldyno_rig.algorithms.replayed import first_update, memory_of
 from rldyno_rig.clock import ACT, ENVIRONMENT, STORE, TRANSFER, UPDATE
 from rldyno_rig.hyper import Replayed
-from rldyno_rig.parts.episodes import Episodes
 from rldyno_rig.parts.exploration import Decision, epsilon_greedy
 from rldyno_rig.parts.replay import Memory
 from rldyno_rig.parts.schedules import linear
@@ -53,20 +52,17 @@ def train(job: Job) -> int:
     env, learner, recorder, count = job.env, job.learner, job.recorder, job.env.count
     put, act, mark = learner.put, learner.act, recorder.clock.mark
     obs = env.reset()
-    memory, store = memory_of(job, obs, count if hyper.n_step == 1 else 1)
+    memory, store, episodes = memory_of(job, obs, count if hyper.n_step == 1 else 1)
     recorder.replay_bytes, recorder.replay_rows = memory.nbytes, memory.capacity
     learn = updates(job, memory)
-    decisions = exploration(job)
-    episodes = Episodes(count, recorder)
-    count_rewards = episodes.count
 
     step = acts = 0
     handle = None
     next_train, next_sync = first_update(hyper, count), hyper.target_sync
     max_steps, train_every = recorder.max_steps, hyper.train_every
     recorder.start()
-    while recorder.reason is None and step < max_steps:
-        some_greedy, greedy, actions = next(decisions)
+    for some_greedy, greedy, drawn in exploration(job):
+        actions = drawn
         mark(STORE)
         if some_greedy:
             placed = put(obs)
@@ -74,16 +70,15 @@ def train(job: Job) -> int:
             (chosen,) = act(*placed)
             mark(ACT)
             acts += 1
-            actions = chosen if greedy is None else np.where(greedy, chosen, actions)
+            actions = chosen if greedy is None else np.where(greedy, chosen, drawn)
         obs, reward, terminated, truncated, final_obs = env.step(actions)
         now = mark(ENVIRONMENT)
         if step < TRACED_STEPS:
             recorder.trace(step, actions)
         step += count
-        count_rewards(reward)
+        store(actions, obs, reward, terminated, truncated, final_obs)
         if final_obs is not obs:
             episodes.ended(step, now, terminated, truncated)
-        store(actions, obs, reward, terminated, truncated, final_obs)
 
         if step >= next_train:
             next_train += train_every
@@ -95,6 +90,8 @@ def train(job: Job) -> int:
             mark(UPDATE)
         if now >= recorder.next_beat:
             beat(job, step, handle)
+        if step >= max_steps or recorder.reason is not None:
+            break
     return finish(job, step, acts, handle)
 
 
@@ -117,13 +114,13 @@ def updates(job: Job, memory: Memory) -> Callable[[int], Any]:
     recorder, mark = job.recorder, job.recorder.clock.mark
     put, update = job.learner.put, job.learner.update
     sample = memory.sampler(job.streams.sample, hyper.batch_size)
-    rates = hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps
+    rate = linear(hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps)
     rounds = hyper.updates_per_train
 
     def learn(step: int) -> Any:
         if not recorder.updates:
             recorder.learns(step, mark(STORE))
-        lr = linear(*rates, step)
+        lr = rate(step)
         handle = None
         for _ in range(rounds):
             batch = sample()

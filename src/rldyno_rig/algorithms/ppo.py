@@ -62,10 +62,11 @@ def train(job: Job) -> int:
     put, many = job.learner.put, many_of(job.learner, together)
     update = many or job.learner.update
 
+    rate_at = linear(hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps)
     collector = Collector(job)
     handle = None
     while recorder.reason is None and collector.step < recorder.max_steps:
-        lr = linear(hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps, collector.step)
+        lr = rate_at(collector.step)
         rollout = collector.collect()
         if rollout is None:
             break

@@ -12,7 +12,6 @@ from rldyno_rig.algorithms.loop import finish
 from rldyno_rig.algorithms.replayed import first_update, memory_of
 from rldyno_rig.clock import ACT, ENVIRONMENT, OTHER, READ, STORE, TRANSFER, UPDATE
 from rldyno_rig.hyper import Replayed
-from rldyno_rig.parts.episodes import Episodes
 from rldyno_rig.parts.priorities import Priorities
 from rldyno_rig.parts.replay import Memory
 from rldyno_rig.parts.schedules import linear
@@ -67,14 +66,12 @@ def train(job: Job) -> int:
     env, learner, recorder, count = job.env, job.learner, job.recorder, job.env.count
     put, act, mark = learner.put, learner.act, recorder.clock.mark
     obs = env.reset()
-    memory, store = memory_of(job, obs)
+    memory, store, episodes = memory_of(job, obs)
     priorities = Priorities(memory.capacity, hyper.priority_exponent, hyper.priority_eps, job.streams.sample)
     recorder.replay_bytes = memory.nbytes + priorities.nbytes
     recorder.replay_rows = memory.capacity
     acting_noise = noise_rows(job.streams.explore, noise_size(job.spec.network), job.dtype)
     learn = updates(job, memory, priorities)
-    episodes = Episodes(count, recorder)
-    count_rewards = episodes.count
 
     step = 0
     loss: Optional[float] = None
@@ -93,10 +90,9 @@ def train(job: Job) -> int:
         if step < TRACED_STEPS:
             recorder.trace(step, actions)
         step += count
-        count_rewards(reward)
+        store(actions, obs, reward, terminated, truncated, final_obs)
         if final_obs is not obs:
             episodes.ended(step, now, terminated, truncated)
-        store(actions, obs, reward, terminated, truncated, final_obs)
         priorities.newest(memory.stored())
 
         if step >= next_train:
@@ -122,11 +118,13 @@ def updates(job: Job, memory: Memory, priorities: Priorities) -> Callable[[int],
     learner, recorder, mark = job.learner, job.recorder, job.recorder.clock.mark
     noise_of = noise_rows(job.streams.noise, 3 * noise_size(job.spec.network), job.dtype)
 
+    rate_at = linear(hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps)
+    beta_at = linear(hyper.priority_beta_start, hyper.priority_beta_end, hyper.schedule_steps)
+
     def learn(step: int) -> Optional[float]:
         if not recorder.updates:
             recorder.learns(step, mark(STORE))
-        lr = linear(hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps, step)
-        beta = linear(hyper.priority_beta_start, hyper.priority_beta_end, hyper.schedule_steps, step)
+        lr, beta = rate_at(step), beta_at(step)
         loss = None
         for _ in range(hyper.updates_per_train):
             index, weight = priorities.sample(hyper.batch_size, beta)

@@ -2,34 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import numpy as np
 
 from rldyno_rig.recorder import Recorder
 
+Count = Callable[[np.ndarray], None]
+"""Takes the rewards of one step."""
+
 
 class Episodes:
-    """`count(reward)` books one step of every environment, `ended` reports the episodes that end with it."""
+    """`count(reward)` books one step of every environment, `ended` reports the episodes that end with it.
 
-    def __init__(self, environments: int, recorder: Recorder) -> None:
+    `returned`: the sums, where somebody else adds the rewards; `flush` brings them up to date.
+    """
+
+    def __init__(
+        self,
+        environments: int,
+        recorder: Recorder,
+        returned: Optional[np.ndarray] = None,
+        flush: Callable[[], None] = lambda: None,
+    ) -> None:
         self._recorder = recorder
         self._environments = environments
         self._began = [0] * environments
         # One environment is counted in a Python float, which is faster than an array of one.
-        self._returns: Any = [0.0] if environments == 1 else np.zeros(environments)
-        recorder.returns = self._returns
+        own = [0.0] if environments == 1 else np.zeros(environments)
+        self._returns: Any = own if returned is None else returned
+        self._flush = flush
+        recorder.returns = self.under_way
         self.count = self._counter()
 
     def ended(self, step: int, now: int, terminated: np.ndarray, truncated: np.ndarray) -> None:
         """`step` counts the steps of all environments, this one included; `_began` holds it per episode."""
+        returns = self.under_way()
         for env in np.flatnonzero(terminated | truncated).tolist():
             length = (step - self._began[env]) // self._environments
-            self._recorder.episode(env, step, now, float(self._returns[env]), length, bool(terminated[env]))
-            self._returns[env] = 0.0
+            self._recorder.episode(env, step, now, float(returns[env]), length, bool(terminated[env]))
+            returns[env] = 0.0
             self._began[env] = step
 
-    def _counter(self) -> Callable[[np.ndarray], None]:
+    def under_way(self) -> Any:
+        """Returns of the episodes so far."""
+        self._flush()
+        return self._returns
+
+    def _counter(self) -> Count:
         """A closure, not a method: it runs with every step."""
         returns, add = self._returns, np.add
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Callable
 
-def linear(start: float, end: float, over: int, step: int) -> float:
-    """start → end over `over` steps, then end."""
-    return start + (end - start) * min(1.0, step / over)
+
+def linear(start: float, end: float, over: int) -> Callable[[int], float]:
+    """Of a step: start → end over `over` steps, then end."""
+    change = end - start
+    return lambda step: start + change * (step / over) if step < over else start + change
