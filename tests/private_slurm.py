@@ -246,7 +246,7 @@ class PrivateSlurm:
         except psutil.Error:
             return False
         told = variables.get("SLURM_CONF") == str(self.home / "slurm.conf")
-        daemon = any(f"/{name}" in about for name in (*DAEMONS, "slurmstepd"))
+        daemon = any(name in about for name in (*DAEMONS, "slurmstepd"))
         return (told and "SLURM_JOB_ID" in variables) or (daemon and (told or f"{self.home}/" in about))
 
     def start_controller(self) -> None:
@@ -266,10 +266,12 @@ class PrivateSlurm:
     def kill_node(self, node: str) -> None:
         """As a power cut does: the daemon, its steps and their jobs."""
         self.kill(f"slurmd.{node}", signal.SIGKILL)
-        for process in self.processes():
+        for job in self.processes():
             with contextlib.suppress(psutil.Error):
-                if process.environ().get("SLURMD_NODENAME") == node:
-                    process.kill()
+                if job.environ().get("SLURMD_NODENAME") == node:
+                    steps = [parent for parent in job.parents() if "slurmstepd" in " ".join(parent.cmdline())]
+                    for process in [*steps, job]:
+                        process.kill()
 
     def kill(self, name: str, number: signal.Signals, file: str | None = None) -> None:
         """The daemon of a pid file; returns when it has ended."""

@@ -13,6 +13,7 @@ import typer
 
 from rldyno import __version__
 from rldyno.commands.advise import advise
+from rldyno.commands.cancel import cancel
 from rldyno.commands.check import check
 from rldyno.commands.claims import claims
 from rldyno.commands.compare import compare
@@ -67,6 +68,7 @@ app.command(short_help="Show the hyper-parameters of an algorithm.")(hyper)
 app.command(short_help="Show the trials of a study and how long they take.")(plan)
 app.command(short_help="Run a study, or continue it, and print the answer.")(run)
 app.command(short_help="Show how far a run is, once or live.")(status)
+app.command(short_help="End the jobs of a run on a cluster.")(cancel)
 app.command(short_help="Write the results as one HTML file, or as figures.")(report)
 app.command(short_help="Say which framework and mode to choose.")(advise)
 app.command(short_help="Check published claims against your results.")(claims)

@@ -4,16 +4,62 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
 from rldyno.errors import Problem
 from rldyno.toml import models
 
 CONFIG_VARIABLE = "RLDYNO_CONFIG"
 CACHE_VARIABLE = "RLDYNO_CACHE_DIR"
+
+
+Line = Annotated[str, StringConstraints(pattern=r"^[^\r\n]+$")]
+"""A text that cannot begin a line of its own in a batch script."""
+Positive = Annotated[int, Field(ge=1)]
+
+
+class SlurmSettings(BaseModel):
+    """How `rldyno run --launcher slurm` asks for nodes. What is empty is left to the cluster."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    partition: Line | None = None
+    account: Line | None = None
+    qos: Line | None = None
+    time: Line | None = None
+    """Limit for one trial, as sbatch takes it: `02:00:00`."""
+    constraint: Line | None = None
+    """Features that the nodes must have: nodes of one kind make trials comparable."""
+    modules: tuple[Line, ...] = ()
+    """Loaded with `module load` before a trial."""
+    setup: tuple[Line, ...] = ()
+    """Shell lines before a trial, after the modules."""
+    lines: tuple[Line, ...] = ()
+    """More options of sbatch, one each: `--mem=8G`."""
+    exclusive: bool = False
+    """Whether a trial has its nodes for itself."""
+    probe_cpu: bool = True
+    """Ask for one CPU more than the worker needs, so that the probe never disturbs it."""
+    gpu: Line = "gpu"
+    """What `--gres` asks for where a trial runs on a GPU: `gpu:a100`."""
+    workers_per_node: Positive | None = None
+    """Workers of one trial on one node; by default all."""
+    throttle: Positive | None = None
+    """Trials of one array that run at the same time; --jobs overrides it."""
+    array_size: Positive = 1000
+    """Trials in one array; the cluster's MaxArraySize is above this."""
+    warn_s: Positive = 60
+    """A trial gets a signal so many seconds before its time limit, and ends with its records."""
+    attempts: Positive = 3
+    """Jobs that a trial gets when it is lost: cancelled, or its node failed."""
+    lost_after_s: Annotated[float, Field(ge=0.0)] = 30.0
+    """A job that left the queue is lost when no outcome is seen for so long: shared disks show files late."""
+    poll_s: Annotated[float, Field(gt=0.0)] = 5.0
+    """How often the queue is read."""
 
 
 class Config(BaseModel):
@@ -27,6 +73,8 @@ class Config(BaseModel):
     """Directories with toolchain files of the user's own."""
     variant: Literal["cpu", "cuda"] | None = None
     """Overrides the variant the machine would choose."""
+    slurm: SlurmSettings = SlurmSettings()
+    """For `rldyno run --launcher slurm`."""
 
     @field_validator("toolchains")
     @classmethod
@@ -37,6 +85,25 @@ class Config(BaseModel):
     @classmethod
     def _absolute_dirs(cls, paths: tuple[Path, ...]) -> tuple[Path, ...]:
         return tuple(path.expanduser().absolute() for path in paths)
+
+
+def with_changes(settings: SlurmSettings, changes: Iterable[str]) -> SlurmSettings:
+    """With what `--slurm KEY=VALUE` says; a key that takes several values may be given several times."""
+    values, several = settings.model_dump(), ("modules", "setup", "lines")
+    given: dict[str, list[str]] = {}
+    for change in changes:
+        key, sign, value = change.partition("=")
+        if not sign or key not in SlurmSettings.model_fields:
+            known = ", ".join(SlurmSettings.model_fields)
+            raise Problem(f"--slurm {change}: it takes KEY=VALUE", fix=f"the keys are {known}")
+        given.setdefault(key, []).append(value)
+    values |= {key: tuple(found) if key in several else found[-1] for key, found in given.items()}
+    try:
+        return SlurmSettings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = str(first["loc"][0])
+        raise Problem(f"--slurm {key}={given[key][-1]}: {first['msg']}", fix="correct the value") from None
 
 
 def interpreter_path(text: str) -> Path:

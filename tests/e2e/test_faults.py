@@ -132,6 +132,20 @@ def test_a_stopped_trial_leaves_no_outcome(tmp_path: Path, number: int) -> None:
     assert trial_state.trial_state(directory).name == status.INTERRUPTED
 
 
+def test_a_trial_near_the_time_limit_of_its_job_ends_with_its_records(tmp_path: Path) -> None:
+    directory = make_trial(tmp_path, "good:30")
+    runner = start("trial", directory)
+    wait_until(
+        lambda: bool(csv_files.last_rows(directory / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS, 1))
+    )
+    runner.send_signal(signal.SIGUSR1)
+    assert runner.wait(timeout=PATIENCE_S) == 1
+    assert workers_in(directory) == []
+    outcome = outcome_of(directory)
+    assert (outcome["status"], outcome["reason"]) == ("failed", "killed")
+    assert "time limit of its job" in outcome["message"]
+
+
 def test_killed_runner_takes_the_worker_along(tmp_path: Path) -> None:
     directory = make_trial(tmp_path, "good:30")
     runner = start("trial", directory)

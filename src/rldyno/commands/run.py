@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,14 @@ import typer
 from rldyno.commands.options import Seeds, Toolchains
 
 if TYPE_CHECKING:
+    from rldyno.session.cluster import ClusterOptions
     from rldyno.session.reruns import NoiseLimit
+
+
+class Place(StrEnum):
+    LOCAL = "local"
+    SLURM = "slurm"
+
 
 MaxNoise = Annotated[
     float | None,
@@ -22,42 +30,65 @@ NoiseAttempts = Annotated[
 ]
 
 
+Given = Annotated[
+    Path, typer.Argument(metavar="STUDY", help="A study file, a shipped study, or a directory to continue.")
+]
+Out = Annotated[Path | None, typer.Option(help="Results directory. Default: results/<name of the study>.")]
+Jobs = Annotated[
+    int | None, typer.Option(min=1, help="Trials at the same time, each on its own CPUs. Default: 1.")
+]
+Hours = Annotated[
+    float | None, typer.Option(min=0.0, help="Start no block of seeds that would end later than this.")
+]
+KeepFailed = Annotated[bool, typer.Option("--keep-failed", help="Do not run failed trials again.")]
+Amend = Annotated[
+    bool, typer.Option("--amend", help="Continue although the study or the conditions have changed.")
+]
+NoVerify = Annotated[bool, typer.Option("--no-verify", help="Do not certify contestants first.")]
+NoLimits = Annotated[bool, typer.Option("--no-limits", help="Do not measure the limits of this machine.")]
+Tensorboard = Annotated[
+    bool, typer.Option("--tensorboard", help="Write TensorBoard event files while trials run.")
+]
+NoReport = Annotated[bool, typer.Option("--no-report", help="Do not write the HTML report.")]
+Where = Annotated[Place, typer.Option("--launcher", help="Run the trials here, or as jobs of Slurm.")]
+SlurmChanges = Annotated[
+    list[str] | None,
+    typer.Option("--slurm", metavar="KEY=VALUE", help="Overrides a key of [slurm] in the config file."),
+]
+Detach = Annotated[
+    bool, typer.Option("--detach", help="With slurm: submit the jobs and leave; the last one goes on.")
+]
+PrintScripts = Annotated[
+    bool, typer.Option("--print-scripts", help="With slurm: write the batch scripts, submit nothing.")
+]
+Continued = Annotated[bool, typer.Option("--continued", hidden=True)]
+
+
 def run(
-    study: Annotated[
-        Path,
-        typer.Argument(metavar="STUDY", help="A study file, a shipped study, or a directory to continue."),
-    ],
-    out: Annotated[
-        Path | None, typer.Option(help="Results directory. Default: results/<name of the study>.")
-    ] = None,
+    study: Given,
+    out: Out = None,
     seeds: Seeds = None,
     toolchain: Toolchains = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Trials at the same time, each on its own CPUs.")] = 1,
-    hours: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="Start no block of seeds that would end later than this."),
-    ] = None,
-    keep_failed: Annotated[
-        bool,
-        typer.Option("--keep-failed", help="Do not run failed trials again."),
-    ] = False,
-    amend: Annotated[
-        bool, typer.Option("--amend", help="Continue although the study or the conditions have changed.")
-    ] = False,
-    no_verify: Annotated[bool, typer.Option("--no-verify", help="Do not certify contestants first.")] = False,
+    jobs: Jobs = None,
+    hours: Hours = None,
+    keep_failed: KeepFailed = False,
+    amend: Amend = False,
+    no_verify: NoVerify = False,
     max_noise: MaxNoise = None,
     noise_attempts: NoiseAttempts = None,
-    no_limits: Annotated[
-        bool, typer.Option("--no-limits", help="Do not measure the limits of this machine.")
-    ] = False,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write TensorBoard event files while trials run.")
-    ] = False,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Do not write the HTML report.")] = False,
+    no_limits: NoLimits = False,
+    tensorboard: Tensorboard = False,
+    no_report: NoReport = False,
+    launcher: Where = Place.LOCAL,
+    slurm: SlurmChanges = None,
+    detach: Detach = False,
+    print_scripts: PrintScripts = False,
+    continued: Continued = False,
 ) -> None:
     """Run a study and print its answer. The same command continues an interrupted run."""
     from rich.console import Console
 
+    from rldyno.launch.launcher import DetachedError
     from rldyno.session.session import Options, run_study
     from rldyno.toolchains.resolve import parse_overrides
 
@@ -74,13 +105,32 @@ def run(
         limits=not no_limits,
         tensorboard=tensorboard,
         noise_limit=noise_limit(max_noise, noise_attempts),
+        cluster=cluster_options(launcher, slurm or [], detach, print_scripts, continued),
     )
     try:
         finished = run_study(study, options, Console())
+    except DetachedError as left:
+        typer.echo(str(left))
+        raise typer.Exit(left.code) from None
     except KeyboardInterrupt:
         typer.echo("stopped; run the same command to continue", err=True)
         raise typer.Exit(130) from None
     raise typer.Exit(0 if finished else 1)
+
+
+def cluster_options(
+    launcher: Place, changes: list[str], detach: bool, print_scripts: bool, continued: bool
+) -> ClusterOptions | None:
+    from rldyno.config import load_config, with_changes
+    from rldyno.errors import Problem
+    from rldyno.session.cluster import ClusterOptions
+
+    if launcher is Place.SLURM:
+        settings = with_changes(load_config().slurm, changes)
+        return ClusterOptions(settings, tuple(changes), detach, continued, print_scripts)
+    if changes or detach or print_scripts or continued:
+        raise Problem("--slurm, --detach and --print-scripts are for a cluster", fix="add --launcher slurm")
+    return None
 
 
 def noise_limit(max_noise: float | None, attempts: int | None) -> NoiseLimit | None:

@@ -80,6 +80,7 @@ def _print_look(look: Look, results: ResultsDirectory, console: Console) -> None
     from rich.markup import escape
 
     from rldyno.answers.adaptive import status_lines
+    from rldyno.launch.slurm_jobs import job_lines
     from rldyno.records.status import STATES
     from rldyno.session.progress import progress_table
     from rldyno.text.terminal import print_fitting
@@ -89,7 +90,7 @@ def _print_look(look: Look, results: ResultsDirectory, console: Console) -> None
     if look.runner is not None:
         pid, since = look.runner.get("pid"), look.runner.get("since")
         console.print(f"`rldyno run` is working here (pid {pid}, since {since})")
-    for line in status_lines(look.manifest):
+    for line in (*job_lines(results), *status_lines(look.manifest)):
         console.print(escape(line))
     if look.running:
         print_fitting(progress_table(_progress(look, results)), console, ("budget",), "a wider terminal")

@@ -2,7 +2,7 @@
 
 A launcher knows where trials run, and nothing else. It starts one command for one directory,
 `rldyno trial DIR`. The directory holds everything the trial needs (trial.json), and the trial writes
-everything it finds there, so a launcher never reads records.
+everything it finds there, so a launcher reads no results. Where outcome.json exists, the trial has ended.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ class PreparedTrial:
 
     file: TrialFile
     directory: Path
+    attached: bool = False
+    """Whether a job of an earlier session has it: its files are not touched."""
 
     @property
     def id(self) -> str:
@@ -37,6 +39,8 @@ class PreparedTrial:
 class RunningTrial:
     trial: PreparedTrial
     started: float = field(default_factory=time.monotonic)
+    queued: bool = False
+    """Whether it still waits for its turn, somewhere else."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +54,17 @@ class EndedTrial:
     """What the command wrote to stderr."""
 
 
-class Launcher(Protocol):
-    """Where trials run. `local` starts processes; a batch system would submit jobs.
+class DetachedError(Exception):
+    """The trials go on, or wait, as jobs of a cluster without this process."""
 
-    For Slurm, for example: `has_room` compares the queued jobs with a limit, `start` calls sbatch with
-    `rldyno trial DIR`, `wait` reads squeue and sacct, `stop` calls scancel.
-    """
+    def __init__(self, words: str, code: int = 0) -> None:
+        super().__init__(words)
+        self.code = code
+        """For the command line to exit with."""
+
+
+class Launcher(Protocol):
+    """Where trials run: `local` starts processes, `slurm` submits jobs."""
 
     def has_room(self, trial: PreparedTrial) -> bool:
         """Whether this trial can start now. The trials behind it wait until it can."""
@@ -74,7 +83,9 @@ class Launcher(Protocol):
         ...
 
     def stop(self) -> None:
-        """End every running trial and wait until all have ended. Called once at the end in any case."""
+        """Called once at the end in any case. Processes of this machine must have ended when it returns; jobs
+        of a cluster go on.
+        """
         ...
 
 

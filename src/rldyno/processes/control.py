@@ -31,17 +31,22 @@ def pin(cpus: tuple[int, ...] | None) -> None:
 @dataclass
 class StopFlag:
     set: bool = False
+    time_is_up: bool = False
+    """The batch system is about to end this job: only what is written now is kept."""
 
 
 @contextmanager
 def stop_signals() -> Iterator[StopFlag]:
-    """SIGINT, SIGTERM and SIGHUP set a flag instead of ending the process."""
+    """SIGINT, SIGTERM and SIGHUP set a flag instead of ending the process; SIGUSR1 says that time is up."""
     flag = StopFlag()
 
     def stop(signal_number: int, frame: FrameType | None) -> None:
-        flag.set = True
+        if signal_number == signal.SIGUSR1:
+            flag.time_is_up = True
+        else:
+            flag.set = True
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
     # One that is ignored stays ignored: that is what nohup asks for.
     previous = {n: signal.getsignal(n) for n in numbers if signal.getsignal(n) != signal.SIG_IGN}
     for number in previous:

@@ -6,9 +6,11 @@ is killed meanwhile leaves that folder, and the next one finishes the move: file
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from rldyno.records.files import is_temporary
+from rldyno.records.locks import LockedError, locked
 from rldyno_rig import schema
 
 ATTEMPTS = "attempts"
@@ -70,6 +72,7 @@ def finish_move(trial_dir: Path) -> None:
 
 
 def finish_moves(trials: Path) -> None:
-    """Of all trials of a results directory."""
+    """Of all trials of a results directory. One that runs, as a job of a cluster, finishes its own."""
     for folder in (*trials.glob(f"*/{ATTEMPTS}/{_LEAVING}"), *trials.glob(f"*/{ATTEMPTS}/{_RETURNING}")):
-        finish_move(folder.parent.parent)
+        with contextlib.suppress(LockedError), locked(folder.parent.parent / TRIAL_LOCK):
+            finish_move(folder.parent.parent)

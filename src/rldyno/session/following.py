@@ -63,6 +63,7 @@ class Follower:
         return with_conditions(trial, self._conditions.now())
 
     def tick(self, running: Sequence[RunningTrial]) -> None:
+        running = [entry for entry in running if not entry.queued]
         trials = [entry.trial for entry in running]
         progress = {trial.id: read_progress(trial.directory, trial.file.budget) for trial in trials}
         now = time.monotonic()

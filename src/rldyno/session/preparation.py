@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,8 +67,12 @@ def prepare(
     absent: Mapping[str, Problem],
     keep_failed: bool,
     console: Console,
+    attached: Collection[str] = (),
 ) -> list[PreparedTrial]:
-    """Write the directories of all trials that have to run; return them in order."""
+    """Write the directories of all trials that have to run; return them in order.
+
+    Those of `attached` belong to jobs of an earlier session: nothing is written there.
+    """
     prepared = []
     for trial in plan.trials:
         home = directory.trial(trial.id)
@@ -83,8 +87,9 @@ def prepare(
             _write_absent(home, trial, absent[framework], state)
             continue
         file = trial_file(trial, interpreters[framework])
-        write_trial(home, file)
-        prepared.append(PreparedTrial(file, home))
+        if trial.id not in attached:
+            write_trial(home, file)
+        prepared.append(PreparedTrial(file, home, trial.id in attached))
     return prepared
 
 
@@ -102,7 +107,7 @@ def trial_file(trial: Trial, interpreter: Interpreter) -> TrialFile:
 
 def with_conditions(trial: PreparedTrial, conditions: Conditions) -> PreparedTrial:
     """Complete trial.json: from here on the trial needs nothing outside its directory."""
-    if trial.file.conditions == conditions:
+    if trial.attached or trial.file.conditions == conditions:
         return trial
     file = replace(trial.file, conditions=conditions)
     write_trial(trial.directory, file)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rldyno.errors import Problem
-from rldyno.launch.launcher import PreparedTrial
+from rldyno.launch.launcher import DetachedError, PreparedTrial
 from rldyno.machine.noise import rescored
 from rldyno.records.attempts import ATTEMPTS, put_aside, restore
 from rldyno.records.calibrations import best_calibrations
@@ -57,6 +57,7 @@ def run_until_quiet(
     """
     trials = list(trials)
     directories = [trial.directory for trial in trials]
+    to_settle = directories
     try:
         while noisy := [trial for trial in trials if is_worth_repeating(trial.directory, limit)]:
             noun = "trial was" if len(noisy) == 1 else "trials were"
@@ -65,8 +66,11 @@ def run_until_quiet(
                 put_aside(trial.directory)
                 write_trial(trial.directory, trial.file)
             launch(noisy)
+    except DetachedError:
+        to_settle = []  # jobs have them; the session that goes on will
+        raise
     finally:
-        for directory in directories:
+        for directory in to_settle:
             settle(directory)
     _summarise(directories, limit, console)
 

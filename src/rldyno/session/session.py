@@ -25,6 +25,7 @@ from rldyno.records.directory import ResultsDirectory, working_in
 from rldyno.records.files import write_atomically
 from rldyno.records.manifest import Manifest
 from rldyno.session import code_changes, seed_rounds
+from rldyno.session.cluster import Cluster, ClusterOptions
 from rldyno.session.environments import check_environments
 from rldyno.session.eta import Eta, Pace, pace_of, trials_ahead
 from rldyno.session.following import Follower, KnownConditions
@@ -56,7 +57,8 @@ class Options:
     """Framework → interpreter to use instead of a built toolchain."""
     seeds: str | None = None
     """Instead of the study's: `10`, or `5..30` for adaptive ones."""
-    jobs: int = 1
+    jobs: int | None = None
+    """Trials at the same time: by default one here, on a cluster as many as its settings say."""
     keep_failed: bool = False
     amend: bool = False
     verify: bool = True
@@ -68,6 +70,8 @@ class Options:
     hours: float | None = None
     """Start no block of seeds that would not end within so many hours."""
     pip_args: Sequence[str] | None = None
+    cluster: ClusterOptions | None = None
+    """None: on this machine."""
 
 
 def run_study(study: Path, options: Options, console: Console) -> bool:
@@ -90,9 +94,9 @@ class Session:
         given_home = self.given.directory or Path("results") / self.given.name
         self.directory = ResultsDirectory(options.out or given_home)
         self.cpus = available_cpus()
-        cores = max(cell.cores for cell in self.plan.cells)
-        self.probe_cpu, worker_cpus = place(self.cpus, cores, options.jobs)
-        self.launcher = launcher or LocalLauncher(options.jobs, worker_cpus, self.probe_cpu)
+        self.probe_cpu: int | None = None
+        self.cluster: Cluster | None = None
+        self.launcher = launcher or self.choose_launcher()
         self.manifest = Manifest()
         self.change: StudyChange | None = None
         """Of the study, since the run began."""
@@ -107,9 +111,22 @@ class Session:
         self.changed_code: dict[str, list[str]] = {}
         """Contestant → parts of its code that changed since its finished trials ran."""
 
+    def choose_launcher(self) -> Launcher:
+        """Here, on CPUs that are there, or where the user's settings say."""
+        if self.options.cluster:
+            self.cluster = Cluster(self.options.cluster, self.options, self.directory, self.print_line)
+            return self.cluster.launcher
+        cores, jobs = max(cell.cores for cell in self.plan.cells), self.options.jobs or 1
+        self.probe_cpu, worker_cpus = place(self.cpus, cores, jobs)
+        return LocalLauncher(jobs, worker_cpus, self.probe_cpu)
+
     def run(self) -> bool:
-        """True when every trial of the study is done."""
+        """True when every trial of the study is done. Raises DetachedError where jobs go on without it."""
+        if self.cluster:
+            self.cluster.give_way()
         with working_in(self.directory):
+            if self.cluster:
+                self.cluster.attach()
             finish_moves(self.directory.trials)
             earlier = self.read_earlier_manifest()
             self.check_devices(seed_rounds.current_plan(self.plan, earlier))
@@ -143,6 +160,8 @@ class Session:
 
     def check_devices(self, plan: Plan) -> None:
         """Only of trials that have to run: finished ones may come from a machine with a GPU."""
+        if self.cluster:
+            return
         left = trials_to_run(self.directory, plan, self.options.keep_failed)
         for device in sorted({trial.cell.device for trial in left}):
             check_device(device, 'set `devices = ["cpu"]` in the study')
@@ -153,6 +172,8 @@ class Session:
         self.interpreters, self.absent = find_interpreters(
             frameworks, self.options.overrides, self.options.pip_args, self.console
         )
+        if self.cluster:
+            self.cluster.check_variants(self.interpreters, (cell.device for cell in self.plan.cells))
 
     def check_environments(self, plan: Plan) -> None:
         """That those of trials to run can be made, and what is not tuned for them."""
@@ -166,6 +187,8 @@ class Session:
         plan = seed_rounds.current_plan(self.plan, earlier)
         self.manifest = make_manifest(plan, self.given, self.interpreters, earlier)
         if earlier:
+            if self.cluster:  # the session may go on anywhere: its machine is not that of the trials
+                self.manifest = replace(self.manifest, machine=earlier.machine)
             if not self.options.amend:
                 check_same_conditions(self.directory, earlier, self.manifest)
             self.manifest = self.with_amendment(earlier)
@@ -198,7 +221,7 @@ class Session:
 
     def prove_contestants(self) -> None:
         """Certify what will run, and what has run uncertified with the code of today."""
-        if not self.options.verify:
+        if not self.options.verify or (self.cluster and self.cluster.options.print_scripts):
             return
         expected = set(self.contestants_to_run)
         if self.plan.study.adaptive:
@@ -211,6 +234,8 @@ class Session:
         )
         planned = prove.subjects(self.current_plan.cells, self.environments)
         subjects = code_changes.to_prove(planned, finished, self.changed_code, expected, self.interpreters)
+        if self.cluster:
+            subjects = self.cluster.provable_here(subjects)
         prove.ensure(subjects, self.interpreters, self.directory.root, self.console)
 
     def measure_machine(self) -> None:
@@ -220,7 +245,7 @@ class Session:
         """
         from rldyno.limits.study import study_limits
 
-        if not self.options.limits:
+        if not self.options.limits or self.options.cluster:  # this machine is not that of the trials
             return
         to_run = bool(self.contestants_to_run)
         if to_run:
@@ -245,7 +270,9 @@ class Session:
             self.remove_warm_caches()
 
     def remove_warm_caches(self) -> None:
-        """They serve one run: a run that continues fills them again."""
+        """They serve one run: a run that continues fills them again. Those of a cluster are on its nodes."""
+        if self.cluster:
+            return
         names = self.plan.study.contestants if self.plan.study.caches == caches.WARM else ()
         caches.remove(caches.warm_place(self.directory.root, name) for name in names)
 
@@ -253,7 +280,8 @@ class Session:
         """Run the trials of this plan that are not done, then repeat the noisy ones."""
         options = self.options
         trials = prepare(
-            self.directory, plan, self.interpreters, self.absent, options.keep_failed, self.console
+            *(self.directory, plan, self.interpreters, self.absent, options.keep_failed, self.console),
+            self.cluster.attached if self.cluster else (),
         )
         if not options.amend:
             contestants = {str(trial.file.contestant) for trial in trials}
@@ -276,19 +304,32 @@ class Session:
             run_until_quiet(repeatable, options.noise_limit, launch, self.console)
 
     def launch(self, plan: Plan, trials: list[PreparedTrial], conditions: KnownConditions) -> None:
+        if self.cluster:
+            trials = self.cluster.to_launch(trials)
         if not trials:
             return
         total = len(plan.trials)
         if len(trials) < total:
             ended = total - len(trials)
             self.console.print(f"{ended} of {total} trials have already ended; {len(trials)} to run")
-        running = {trial.id for trial in trials}
-        ahead = {id_: trial for id_, trial in trials_ahead(plan).items() if id_ in running}
-        eta = Eta(ahead, self.options.jobs, self.pace)
         with stop_signals() as stop, open_display(self.console) as display:
-            follower = Follower(display, len(trials), eta, conditions)
+            follower = Follower(display, len(trials), self.eta_of(plan, trials), conditions)
+            if self.cluster and self.cluster.options.leaves:
+                self.cluster.submit_and_leave(trials, follower)
+                return
             with self.with_events(follower, display.print_line) as watcher:
-                run_trials(trials, self.launcher, watcher, stop)
+                try:
+                    run_trials(trials, self.launcher, watcher, stop)
+                except KeyboardInterrupt:
+                    if self.cluster:
+                        raise self.cluster.interrupted() from None
+                    raise
+
+    def eta_of(self, plan: Plan, trials: list[PreparedTrial]) -> Eta:
+        """Nothing is known of how long trials wait for a cluster."""
+        running = {trial.id for trial in trials} if not self.cluster else set()
+        ahead = {id_: trial for id_, trial in trials_ahead(plan).items() if id_ in running}
+        return Eta(ahead, self.options.jobs or 1, self.pace)
 
     @property
     def wants_events(self) -> bool:

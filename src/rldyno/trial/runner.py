@@ -225,6 +225,9 @@ def _sample_until_end(
             return Ending.from_exit(worker.exit_code)
         if stop.set:
             raise StoppedError
+        if stop.time_is_up:
+            worker.stop(signal.SIGTERM, watch)
+            return Ending("killed", "the time limit of its job was near: give it more time", worker.exit_code)
         if now >= next_check:
             next_check = now + _CHECK_NS
             if os.getppid() != parent:

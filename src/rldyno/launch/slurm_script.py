@@ -1,0 +1,76 @@
+"""Batch scripts: what a trial needs of a cluster, as lines of sbatch, and the one command that it runs."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rldyno.config import SlurmSettings
+from rldyno.launch.launcher import PreparedTrial
+from rldyno.processes.lab import OWN_MODULE
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a trial occupies. Trials with the same needs share an array."""
+
+    workers: int
+    cores: int
+    """Of each worker."""
+    gpus: bool
+    """Whether each worker has a GPU."""
+
+    @staticmethod
+    def of(trial: PreparedTrial) -> Needs:
+        return Needs(trial.file.workers, trial.file.cores, trial.file.device != "cpu")
+
+    def options(self, settings: SlurmSettings) -> list[str]:
+        per_node = min(self.workers, settings.workers_per_node or self.workers)
+        found = [
+            f"--nodes={math.ceil(self.workers / per_node)}",
+            f"--ntasks={self.workers}",
+            f"--ntasks-per-node={per_node}",
+            f"--cpus-per-task={self.cores + settings.probe_cpu}",
+            "--hint=nomultithread",
+        ]
+        if self.gpus:
+            found.append(f"--gres={settings.gpu}:{per_node}")
+        return [*found, "--exclusive"] if settings.exclusive else found
+
+
+def array_script(
+    name: str, needs: Needs, trials: Sequence[str], root: Path, logs: Path, settings: SlurmSettings
+) -> str:
+    """One element for each trial. `root`: the results directory."""
+    throttle = f"%{settings.throttle}" if settings.throttle else ""
+    options = [
+        f"--array=0-{len(trials) - 1}{throttle}",
+        f"--output={logs}/{name}-%a.log",
+        *needs.options(settings),
+        f"--signal=B:USR1@{settings.warn_s}",
+    ]
+    entry = shlex.join([sys.executable, *OWN_MODULE, "rldyno.trial.entry"])
+    home = shlex.quote(str(root / "trials"))
+    listed = "\n".join(f"  {shlex.quote(trial)}" for trial in trials)
+    command = f'exec {entry} {home}/"${{trials[$SLURM_ARRAY_TASK_ID]}}"'
+    return _script(name, options, settings, [f"trials=(\n{listed}\n)", command])
+
+
+def command_script(name: str, command: Sequence[str], logs: Path, settings: SlurmSettings) -> str:
+    """A job on one CPU."""
+    options = [f"--output={logs}/{name}.log", "--nodes=1", "--ntasks=1", "--cpus-per-task=1"]
+    return _script(name, options, settings, [f"exec {shlex.join(command)}"])
+
+
+def _script(name: str, options: Iterable[str], settings: SlurmSettings, body: Iterable[str]) -> str:
+    given = ("partition", "account", "qos", "time", "constraint")
+    chosen = [f"--{key}={value}" for key in given if (value := getattr(settings, key)) is not None]
+    # A job that is requeued goes on with the log of its first life.
+    head = [f"--job-name={name}", *options, "--open-mode=append", "--requeue", *chosen, *settings.lines]
+    before = [f"module load {shlex.quote(module)}" for module in settings.modules]
+    lines = ["#!/bin/bash", *(f"#SBATCH {option}" for option in head), *before, *settings.setup, *body]
+    return "\n".join(lines) + "\n"

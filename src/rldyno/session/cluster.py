@@ -1,0 +1,188 @@
+"""What a session does differently on a cluster: it submits, it may leave, and a job goes on in its place."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rldyno.config import SlurmSettings
+from rldyno.errors import Problem
+from rldyno.launch.launcher import DetachedError, PreparedTrial, Watcher
+from rldyno.launch.slurm import SlurmLauncher
+from rldyno.launch.slurm_queue import check_installed
+from rldyno.machine.devices import check_device
+from rldyno.processes.control import INTERRUPTED
+from rldyno.processes.lab import OWN_MODULE
+from rldyno.records.attempts import put_aside
+from rldyno.records.directory import ResultsDirectory
+from rldyno.records.locks import lock_holder
+from rldyno.records.slurm_jobs import SlurmFolder
+from rldyno.records.trial_state import trial_state
+
+if TYPE_CHECKING:
+    from rldyno.proofs.certificate import Subject
+    from rldyno.session.session import Options
+    from rldyno.toolchains.resolve import Interpreter
+
+CONTINUED = "--continued"
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    settings: SlurmSettings
+    given: tuple[str, ...] = ()
+    """What --slurm changed in the settings."""
+    detach: bool = False
+    """Submit and leave."""
+    continued: bool = False
+    """This is a job that goes on in the place of a session that has left."""
+    print_scripts: bool = False
+    """Write the batch scripts and submit nothing."""
+
+    @property
+    def leaves(self) -> bool:
+        return self.detach or self.continued or self.print_scripts
+
+
+class Cluster:
+    """Slurm, as the session of one results directory uses it."""
+
+    def __init__(
+        self,
+        options: ClusterOptions,
+        session: Options,
+        directory: ResultsDirectory,
+        say: Callable[[str], None],
+    ) -> None:
+        if session.hours is not None:
+            raise Problem(
+                "--hours needs a run on this machine", fix="limit each trial: --slurm time=02:00:00"
+            )
+        if not options.print_scripts:
+            check_installed()
+        self.options = options
+        self._directory = directory
+        self._say = say
+        self._folder = SlurmFolder(directory.root)
+        jobs = session.jobs
+        settings = (
+            options.settings if jobs is None else options.settings.model_copy(update={"throttle": jobs})
+        )
+        self.launcher = SlurmLauncher(
+            directory.root, settings, continuing(directory, session), say, submit=not options.print_scripts
+        )
+        self.attached: dict[str, str] = {}
+        """Trial → its job, of jobs that were queued or running when this session began."""
+
+    def give_way(self) -> None:
+        """A job that goes on does nothing while a session is there, or when the run was cancelled."""
+        if not self.options.continued:
+            return
+        if lock_holder(self._directory.lock) is not None:
+            raise DetachedError("another `rldyno run` works here and goes on by itself")
+        if self._folder.cancelled:
+            raise DetachedError("the run was cancelled with `rldyno cancel`")
+
+    def attach(self) -> None:
+        """Find the jobs of earlier sessions."""
+        if not self.options.continued and not self.options.print_scripts:
+            self._folder.forget_cancel()
+        self.attached = self.launcher.attach(anew=not self.options.continued)
+        if self.attached:
+            noun = "trial is" if len(self.attached) == 1 else "trials are"
+            self._say(f"{len(self.attached)} {noun} queued or running already")
+
+    def to_launch(self, trials: Iterable[PreparedTrial]) -> list[PreparedTrial]:
+        """Those that this session may submit or wait for.
+
+        What an earlier attempt left is put aside: from here on an outcome is that of the job.
+        """
+        listed = [replace(trial, attached=trial.id in self.attached) for trial in trials]
+        self.attached = {}  # a trial that runs again in this session has a job of its own
+        if self.options.print_scripts:
+            return listed
+        spent: set[str] = set()
+        if self.options.continued:
+            spent = self.launcher.given_up(trial.id for trial in listed if not trial.attached)
+        for trial in listed:
+            if not trial.attached and trial.id not in spent and trial_state(trial.directory).failed:
+                put_aside(trial.directory)
+        return [trial for trial in listed if trial.id not in spent]
+
+    def submit_and_leave(self, trials: Iterable[PreparedTrial], watcher: Watcher) -> None:
+        for trial in trials:
+            self.launcher.start(watcher.starting(trial))
+        if not self.launcher.running():
+            return
+        self.launcher.submit()
+        if self.options.print_scripts:
+            paths = "\n".join(map(str, self.launcher.scripts))
+            raise DetachedError(f"nothing was submitted; the batch scripts are\n{paths}")
+        count, left = self.launcher.submitted()
+        rest = f"; {left} more follow when the queue has room" if left else ""
+        noun = "trial is" if count == 1 else "trials are"
+        raise DetachedError(f"{count} {noun} queued or running{rest}. {self.next_steps}")
+
+    def interrupted(self) -> DetachedError:
+        return DetachedError(f"detached; the jobs go on. {self.next_steps}", INTERRUPTED)
+
+    @property
+    def next_steps(self) -> str:
+        root = self._directory.root
+        return (
+            f"A last job writes the report. `rldyno status {root}` shows the jobs, `rldyno cancel {root}` "
+            "ends them, the same command attaches again"
+        )
+
+    def check_variants(self, interpreters: Mapping[str, Interpreter], devices: Iterable[str]) -> None:
+        """A login node may have no GPU: toolchains were then built without CUDA."""
+        wrong = [name for name, found in sorted(interpreters.items()) if found.variant == "cpu"]
+        if "cuda" in set(devices) and wrong:
+            raise Problem(
+                f"the study needs GPUs, and the toolchain of {wrong[0]} was built for CPUs",
+                fix='write `variant = "cuda"` into the config file, then `rldyno setup`',
+            )
+
+    def provable_here(self, subjects: Iterable[Subject]) -> list[Subject]:
+        """Without those of a device that this machine lacks."""
+        listed = list(subjects)
+        found = [subject for subject in listed if _has(subject.device)]
+        left = sorted({str(one.contestant) for one in listed if one not in found})
+        if left:
+            self._say(
+                f"not proven, because this machine has no GPU: {', '.join(left)}. In a job with one: "
+                f"rldyno verify {' '.join(left)} --device cuda"
+            )
+        return found
+
+
+def _has(device: str) -> bool:
+    try:
+        check_device(device, "")
+    except Problem:
+        return False
+    return True
+
+
+def continuing(directory: ResultsDirectory, options: Options) -> list[str]:
+    """The command that goes on in the results directory, with what this session was given."""
+    words = [sys.executable, *OWN_MODULE, "rldyno", "run", str(directory.root.resolve())]
+    words += ["--launcher", "slurm", CONTINUED, "--keep-failed"]
+    for name, path in (options.overrides or {}).items():
+        words += ["--toolchain", f"{name}={path}"]
+    for change in options.cluster.given if options.cluster else ():
+        words += ["--slurm", change]
+    if options.jobs is not None:
+        words += ["--jobs", str(options.jobs)]
+    if options.noise_limit:
+        limit = options.noise_limit
+        words += ["--max-noise", f"{limit.score:g}", "--noise-attempts", str(limit.attempts)]
+    flags = {
+        "--amend": options.amend,
+        "--no-verify": not options.verify,
+        "--no-report": not options.report,
+        "--tensorboard": options.tensorboard,
+    }
+    return words + [flag for flag, wanted in flags.items() if wanted]

@@ -1,0 +1,139 @@
+"""Batch scripts, word for word, and the settings that they are made from."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rldyno.config import SlurmSettings, with_changes
+from rldyno.errors import Problem
+from rldyno.launch.launcher import PreparedTrial
+from rldyno.launch.slurm_script import Needs, array_script, command_script
+from rldyno_rig.contestant import Contestant
+from rldyno_rig.trial_file import Budget, TrialFile
+
+FILE = TrialFile("t", Contestant("numpy", "eager"), "dqn", "CartPole-v1", 0, {}, Budget(1), cores=2)
+
+PLAIN = f"""\
+#!/bin/bash
+#SBATCH --job-name=rldyno-0a1b2c3d-0001
+#SBATCH --array=0-1
+#SBATCH --output=/home/ann/out/slurm/logs/rldyno-0a1b2c3d-0001-%a.log
+#SBATCH --nodes=1
+#SBATCH --ntasks=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=3
+#SBATCH --hint=nomultithread
+#SBATCH --signal=B:USR1@60
+#SBATCH --open-mode=append
+#SBATCH --requeue
+trials=(
+  a.s0
+  'b s1'
+)
+exec {sys.executable} -P -m rldyno.trial.entry /home/ann/out/trials/"${{trials[$SLURM_ARRAY_TASK_ID]}}"
+"""
+
+FULL = f"""\
+#!/bin/bash
+#SBATCH --job-name=rldyno-0a1b2c3d-0002
+#SBATCH --array=0-0%7
+#SBATCH --output=/home/ann/out/slurm/logs/rldyno-0a1b2c3d-0002-%a.log
+#SBATCH --nodes=2
+#SBATCH --ntasks=4
+#SBATCH --ntasks-per-node=2
+#SBATCH --cpus-per-task=2
+#SBATCH --hint=nomultithread
+#SBATCH --gres=gpu:a100:2
+#SBATCH --exclusive
+#SBATCH --signal=B:USR1@120
+#SBATCH --open-mode=append
+#SBATCH --requeue
+#SBATCH --partition=long
+#SBATCH --account=lab
+#SBATCH --qos=high
+#SBATCH --time=02:00:00
+#SBATCH --constraint=icelake
+#SBATCH --mem=8G
+module load gcc/12.2
+source ~/conda/bin/activate rl
+trials=(
+  a.s0
+)
+exec {sys.executable} -P -m rldyno.trial.entry /home/ann/out/trials/"${{trials[$SLURM_ARRAY_TASK_ID]}}"
+"""
+
+LAST = """\
+#!/bin/bash
+#SBATCH --job-name=rldyno-0a1b2c3d-0003
+#SBATCH --output=/home/ann/out/slurm/logs/rldyno-0a1b2c3d-0003.log
+#SBATCH --nodes=1
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task=1
+#SBATCH --open-mode=append
+#SBATCH --requeue
+#SBATCH --partition=long
+exec rldyno run '/home/ann/my out'
+"""
+
+ROOT, LOGS = Path("/home/ann/out"), Path("/home/ann/out/slurm/logs")
+
+
+def needs(**values: object) -> Needs:
+    return Needs.of(PreparedTrial(replace(FILE, **values), Path("t")))
+
+
+def test_a_script_without_settings() -> None:
+    text = array_script("rldyno-0a1b2c3d-0001", needs(), ("a.s0", "b s1"), ROOT, LOGS, SlurmSettings())
+    assert text == PLAIN
+
+
+def test_a_script_with_every_setting() -> None:
+    settings = SlurmSettings(
+        partition="long",
+        account="lab",
+        qos="high",
+        time="02:00:00",
+        constraint="icelake",
+        modules=("gcc/12.2",),
+        setup=("source ~/conda/bin/activate rl",),
+        lines=("--mem=8G",),
+        exclusive=True,
+        probe_cpu=False,
+        gpu="gpu:a100",
+        workers_per_node=2,
+        throttle=7,
+        warn_s=120,
+    )
+    asked = needs(device="cuda", workers=4)
+    assert array_script("rldyno-0a1b2c3d-0002", asked, ("a.s0",), ROOT, LOGS, settings) == FULL
+
+
+def test_the_script_of_the_job_that_goes_on() -> None:
+    command = ["rldyno", "run", "/home/ann/my out"]
+    text = command_script("rldyno-0a1b2c3d-0003", command, LOGS, SlurmSettings(partition="long"))
+    assert text == LAST
+
+
+def test_settings_from_the_command_line() -> None:
+    changes = ["partition=gpu", "throttle=3", "exclusive=true", "lines=--mem=4G", "lines=--nice"]
+    found = with_changes(SlurmSettings(partition="cpu", account="lab"), changes)
+    assert (found.partition, found.account, found.throttle, found.exclusive) == ("gpu", "lab", 3, True)
+    assert found.lines == ("--mem=4G", "--nice")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("partitoin=x", "it takes KEY=VALUE"),
+        ("partition", "it takes KEY=VALUE"),
+        ("throttle=0", "throttle=0: Input should be greater than or equal to 1"),
+        ("account=x\n#SBATCH --uid=0", "String should match pattern"),
+    ],
+)
+def test_wrong_settings(change: str, words: str) -> None:
+    with pytest.raises(Problem, match=words):
+        with_changes(SlurmSettings(), [change])
