@@ -9,7 +9,7 @@ The learner is here, what it computes is in `chainer_maths`.
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import chainer
 import numpy as np
@@ -19,6 +19,8 @@ from rldyno_rig.backends.chainer_maths import Model, Network, StaticNetwork, cho
 from rldyno_rig.backends.in_place import OPTIMISERS, clip
 from rldyno_rig.reference.optimiser import moment_scales
 from rldyno_rig.spec import Params, Spec
+from rldyno_rig.team import host
+from rldyno_rig.team.team import Team
 
 MODES = ("eager", "static")
 INDEX_DTYPE = "int32"
@@ -52,8 +54,13 @@ class Learner:
         self.target_weights = kind(self.model, self.layout.views(self.target))
         self.step = OPTIMISERS[spec.optimiser]
         self.m_scale, self.v_scale = moment_scales(spec)
+        self.average: Optional[Callable[[np.ndarray], np.ndarray]] = None
         zeros = {name: np.zeros_like(p) for name, p in params.items()}
         self.load({"params": params, "target": params, "m": zeros, "v": zeros, "t": 0})
+
+    def join(self, team: Team) -> None:
+        reduce = host.averaging(team.rank, team.size)
+        self.average = team.timed(reduce, host.MEANS, self.gradient.nbytes)
 
     def put(self, *arrays: np.ndarray) -> Tuple[np.ndarray, ...]:
         return arrays
@@ -64,7 +71,8 @@ class Learner:
 
     def update(self, batch: contract.Host, lr: float) -> Tuple[Any, Optional[np.ndarray]]:
         report = gradient(self.model, self.weights, self.target_weights, batch)
-        # Data-parallel workers average `self.gradient` here.
+        if self.average is not None:
+            self.average(self.gradient)
         clip(self.model, self.gradient)
         self.t += 1
         # Chainer's own Adam adds ε to the uncorrected root, and goes through Python once per parameter.

@@ -7,14 +7,16 @@ one to three fused kernels instead of as many per parameter, and one buffer hold
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 import numpy as np
 
 from rldyno_rig.backends import contract
-from rldyno_rig.backends.symbolic_maths import Model, choose, clip, forward, gradient
+from rldyno_rig.backends.symbolic_maths import Model, Updates, choose, clip, forward, gradient
 from rldyno_rig.reference.optimiser import step_scalars
 from rldyno_rig.spec import Params
+from rldyno_rig.team import host
+from rldyno_rig.team.team import Team
 
 INDEX_DTYPE = "int64"
 
@@ -31,7 +33,13 @@ class Learner:
         )
         self.vectors = {"params": self.flat, "target": self.target, "m": self.m, "v": self.v}
         self.weights, self.target_weights = self.layout.views(self.flat), self.layout.views(self.target)
+        self.average: Optional[Callable[[np.ndarray], np.ndarray]] = None
         self.t = 0
+
+    def join(self, team: Team) -> None:
+        reduce = host.averaging(team.rank, team.size)
+        nbytes = self.flat.get_value(borrow=True).nbytes
+        self.average = team.timed(reduce, host.MEANS, nbytes)
 
     def put(self, *arrays: np.ndarray) -> Tuple[np.ndarray, ...]:
         return arrays
@@ -42,7 +50,12 @@ class Learner:
     def update(self, batch: contract.Host, lr: float) -> List[np.ndarray]:
         self.t += 1
         step, root = step_scalars(self.spec, self.t, lr)
-        return self._update(*batch, np.array(step, self.dtype), np.array(root, self.dtype))
+        scalars = np.array(step, self.dtype), np.array(root, self.dtype)
+        if self.average is None:
+            return self._update(*batch, *scalars)
+        *report, raw = self._gradient(*batch)
+        self._step(self.average(raw), *scalars)
+        return report
 
     def read(self, handle: List[np.ndarray]) -> contract.Reading:
         return float(handle[0]), handle[1] if len(handle) > 1 else None
@@ -70,7 +83,7 @@ class Learner:
         loss, raw, clipped = self._gradients(*batch)
         return float(loss), self.layout.unpack(raw), self.layout.unpack(clipped)
 
-    # Each function compiles when it is first used: proofs need all of them, training only two.
+    # Each function compiles when it is first used: proofs need all of them, training two, in a team three.
 
     @cached_property
     def _act(self) -> Any:
@@ -81,11 +94,15 @@ class Learner:
     def _update(self) -> Any:
         inputs = self._batch_inputs()
         report, raw = gradient(self.model, self.weights, self.target_weights, tuple(inputs))
-        # Data-parallel workers would average `raw` between two functions here.
-        step, root = (self.model.T.scalar(name, dtype=self.dtype) for name in ("step", "root"))
-        clipped = clip(self.model, raw)
-        updates = self.model.step(self.model, self.flat, self.m, self.v, clipped, step, root)
-        return self._function([*inputs, step, root], report, updates)
+        scalars, updates = self._descent(raw)
+        return self._function([*inputs, *scalars], report, updates)
+
+    @cached_property
+    def _step(self) -> Any:
+        """The second half of `_update`; the first is `_gradient`."""
+        averaged = self.model.T.vector("averaged", dtype=self.dtype)
+        scalars, updates = self._descent(averaged)
+        return self._function([averaged, *scalars], [], updates)
 
     @cached_property
     def _forward(self) -> Any:
@@ -94,10 +111,22 @@ class Learner:
         return self._function(inputs, list(outputs.values()))
 
     @cached_property
+    def _gradient(self) -> Any:
+        inputs = self._batch_inputs()
+        report, raw = gradient(self.model, self.weights, self.target_weights, tuple(inputs))
+        return self._function(inputs, [*report, raw])
+
+    @cached_property
     def _gradients(self) -> Any:
         inputs = self._batch_inputs()
         report, raw = gradient(self.model, self.weights, self.target_weights, tuple(inputs))
         return self._function(inputs, [report[0], raw, clip(self.model, raw)])
+
+    def _descent(self, raw: Any) -> Tuple[List[Any], Updates]:
+        """Inputs and updates of one step of the optimiser."""
+        step, root = (self.model.T.scalar(name, dtype=self.dtype) for name in ("step", "root"))
+        clipped = clip(self.model, raw)
+        return [step, root], self.model.step(self.model, self.flat, self.m, self.v, clipped, step, root)
 
     def _function(self, inputs: List[Any], outputs: List[Any], updates: Any = ()) -> Any:
         function = self.framework.function(
