@@ -24,6 +24,7 @@ from rldyno.results.columns import by_any_name, goals
 from rldyno.results.load import AXES, Results
 from rldyno_rig import schema
 from rldyno_rig.algorithms import title_of
+from rldyno_rig.trial_file import TrialFile
 
 Key = tuple[str, ...]
 
@@ -124,7 +125,8 @@ def by_setting(results: Results) -> dict[Key, SettingRuns]:
     parts = results.trials.partition_by(["contestant", *results.axes], maintain_order=True)
     for trials in parts:
         requested = read_json(home.trial(trials["trial"][0]) / schema.TRIAL_FILE)
-        settings = {name: requested.get(name) for name in AXES}
+        file = TrialFile.from_json(requested)  # older records lack the newer axes
+        settings = {name: getattr(file, name) for name in AXES}
         # The rule that ends a trial shapes its time to threshold; how long it may run at most does not.
         budget = requested.get("budget") or {}
         settings |= {name: budget.get(name) for name in ("stop_return", "stop_episodes")}

@@ -202,8 +202,13 @@ def setting_label(axes: dict[str, Any], varying: Sequence[str]) -> str:
     return ", ".join(
         axis_words(name, axes[name])
         for name in varying
-        if name not in ("algorithm", "environment") and axes[name] is not None
+        if name not in ("algorithm", "environment") and axes[name] is not None and _counts(name, axes)
     )
+
+
+def _counts(name: str, axes: Mapping[str, Any]) -> bool:
+    """One worker averages with nobody."""
+    return name not in ("collective", "scaling") or axes["workers"] > 1
 
 
 def axis_words(name: str, value: Any) -> str:
@@ -211,6 +216,8 @@ def axis_words(name: str, value: Any) -> str:
     words = {
         "cores": f"{value} core{plural}",
         "workers": f"{value} worker{plural}",
+        "collective": f"collective {value}",
+        "scaling": f"{value} scaling",
         "device": str(value),
         "dtype": str(value),
         "division": f"{value} division",

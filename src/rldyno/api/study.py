@@ -30,6 +30,9 @@ class StudyKeys(TypedDict, total=False):
     devices: Several
     cores: Numbers
     workers: Numbers
+    collective: Several
+    scaling: Several
+    share_gpu: bool
     seeds: Numbers | Mapping[str, Any]
     dtype: str
     division: str

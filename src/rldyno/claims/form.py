@@ -28,6 +28,8 @@ KEYS = (
     "device",
     "cores",
     "workers",
+    "collective",
+    "scaling",
     "max_episode_steps",
     "dtype",
     "division",

@@ -34,13 +34,13 @@ def plan(
     """Show the trials of a study, their order and how long they take, without running anything."""
     from rich.console import Console
 
-    from rldyno.machine.cpus import available_cpus, place
     from rldyno.session.estimate import estimate, load_rates
+    from rldyno.session.room import check_room
     from rldyno.studies.given import given_study
     from rldyno.study.plan import make_plan
 
     planned = make_plan(given_study(study, seeds).study)
-    place(available_cpus(), max(cell.cores for cell in planned.cells))
+    check_room(planned.cells)
     estimated = estimate(planned, load_rates())
     if as_json:
         print(json.dumps(plan_json(planned, estimated), indent=2))
@@ -135,6 +135,8 @@ def _row(plan: Plan, trial: Trial) -> dict[str, str]:
         "device": cell.device,
         "cores": str(cell.cores),
         "workers": str(cell.workers),
+        "collective": cell.collective if cell.workers > 1 else "",
+        "scaling": cell.scaling if cell.workers > 1 else "",
         "seed": str(trial.seed),
         "hyper-parameters": _assignments(axes.items()),
     }

@@ -41,36 +41,46 @@ def place(
     cores: int,
     jobs: int = 1,
     quota: Callable[[], float | None] = cgroup_cores,
+    workers: int = 1,
 ) -> tuple[int | None, tuple[int, ...] | None]:
     """(CPU of the probe and the lab, CPUs for workers). One CPU is kept from the workers if enough remain.
 
-    Without affinity both are None. Fewer CPUs than `cores` × `jobs` is a Problem, and so is a container's
-    quota of CPU time that is less: workers would be halted again and again.
+    Without affinity both are None. Fewer CPUs than `workers` × `cores` × `jobs` is a Problem, and so is a
+    container's quota of CPU time that is less: workers would be halted again and again.
     """
-    granted = quota()
-    if granted is not None and cores * jobs > max(1, math.floor(granted)):
-        raise _too_few(max(1, math.floor(granted)), cores, jobs, f" at a time (CPU quota: {granted:g})")
+    granted, needed = quota(), workers * cores * jobs
+    if granted is not None and needed > max(1, math.floor(granted)):
+        how = f" at a time (CPU quota: {granted:g})"
+        raise _too_few(max(1, math.floor(granted)), cores, jobs, workers, how)
     if available is None:
-        if cores * jobs > (os.cpu_count() or 1):
-            raise _too_few(os.cpu_count() or 1, cores, jobs)
+        if needed > (os.cpu_count() or 1):
+            raise _too_few(os.cpu_count() or 1, cores, jobs, workers)
         return None, None
-    if cores * jobs > len(available):
-        raise _too_few(len(available), cores, jobs)
-    if cores * jobs < len(available):
+    if needed > len(available):
+        raise _too_few(len(available), cores, jobs, workers)
+    if needed < len(available):
         return available[0], tuple(available[1:])
     return None, tuple(available)
 
 
-def _too_few(available: int, cores: int, jobs: int, how: str = "") -> Problem:
+def _too_few(available: int, cores: int, jobs: int, workers: int, how: str = "") -> Problem:
     have = f"this process may use {available} CPU{'s' if available != 1 else ''}{how}"
+    each = f"{cores} core{'s' if cores != 1 else ''}"
+    if workers > 1:
+        each = f"{workers} workers of {each}"
+    if workers > 1 and workers * cores > available:
+        return Problem(
+            f"{each} need {workers * cores} CPUs, {have}",
+            fix="give fewer `workers` or `cores` in the study, or run on a larger machine",
+        )
     if cores > available:
         return Problem(
             f"{cores} cores are requested, {have}",
             fix=f"give at most {available} (`cores` of a study, --cores), or run on a larger machine",
         )
     return Problem(
-        f"{jobs} jobs of {cores} core{'s' if cores != 1 else ''} need {jobs * cores} CPUs, {have}",
-        fix=f"use --jobs {max(1, available // cores)}",
+        f"{jobs} jobs of {each} need {jobs * workers * cores} CPUs, {have}",
+        fix=f"use --jobs {max(1, available // (workers * cores))}",
     )
 
 

@@ -34,6 +34,18 @@ def check_device(device: str, instead: str = "leave out --device cuda") -> None:
     )
 
 
+def check_gpus(workers: int) -> None:
+    """A Problem if so many workers of one trial cannot have a GPU each."""
+    if workers == 1:
+        return
+    count, _ = usable_gpus()
+    if workers > count:
+        raise Problem(
+            f"{workers} workers need {workers} GPUs, this process may use {count}",
+            fix="give fewer `workers`, or let them share a GPU with `share_gpu = true`",
+        )
+
+
 def usable_gpus() -> tuple[int, str | None]:
     """(how many GPUs a worker can use, why the machine has none; no reason if all are hidden)."""
     from rldyno.probe.nvml import opened_nvml, visible_devices

@@ -44,6 +44,8 @@ AXES = (
     "device",
     "cores",
     "workers",
+    "collective",
+    "scaling",
     "dtype",
     "caches",
 )

@@ -15,6 +15,8 @@ AXES = {
     "device": "devices",
     "cores": "cores",
     "workers": "workers",
+    "collective": "collective",
+    "scaling": "scaling",
 }
 
 

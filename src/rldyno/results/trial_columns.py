@@ -50,6 +50,18 @@ SETTINGS = (
     Column("device", str, "device", source="trial:device"),
     Column("cores", int, "CPU cores the worker may use", source="trial:cores"),
     Column("workers", int, "data-parallel worker processes", source="trial:workers"),
+    Column(
+        "collective",
+        str,
+        "how the workers average their gradients: native, horovod or host; none: one worker",
+        source="trial:collective",
+    ),
+    Column(
+        "scaling",
+        str,
+        "weak: every worker keeps its batch; strong: the workers divide it",
+        source="trial:scaling",
+    ),
     Column("dtype", str, "floating-point type of the network", source="trial:dtype"),
     Column(
         "caches",

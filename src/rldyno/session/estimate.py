@@ -121,7 +121,10 @@ def _guess(cell: Cell, rates: Rates) -> Guess:
         if math.isfinite(budget_s):
             return Guess(budget_s, "from budget.wall_s")
         what = f"{cell.contestant} {cell.algorithm} on {cell.environment}"
-        return Guess(None, f"unknown: no earlier trial of {what} ({cell.device}, cores {cell.cores})")
+        where = f"{cell.device}, cores {cell.cores}"
+        if cell.workers > 1:
+            where += f", workers {cell.workers}, {cell.collective}, {cell.scaling}"
+        return Guess(None, f"unknown: no earlier trial of {what} ({where})")
     training_s = min(budget_s, rate.seconds_per_step * _most_steps(cell))
     if not math.isfinite(training_s):
         return Guess(None, f"unknown: {cell.environment} has no known limit of steps per episode")
@@ -167,7 +170,9 @@ def _blend(mean: Rate, newest: Rate) -> Rate:
 
 
 def _key(trial: Cell | TrialFile) -> str:
-    words = (trial.contestant, trial.algorithm, trial.environment, trial.device, trial.cores)
+    words = [trial.contestant, trial.algorithm, trial.environment, trial.device, trial.cores]
+    if trial.workers > 1:
+        words += [trial.workers, trial.collective, trial.scaling]
     return " ".join(map(str, words))
 
 

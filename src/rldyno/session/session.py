@@ -13,8 +13,7 @@ from rldyno.errors import Problem
 from rldyno.launch.launcher import Launcher, PreparedTrial, Watcher, run_trials
 from rldyno.launch.local import LocalLauncher
 from rldyno.libraries import MissingLibrary, needed_for
-from rldyno.machine.cpus import available_cpus, place
-from rldyno.machine.devices import check_device
+from rldyno.machine.cpus import available_cpus
 from rldyno.probe.probe import idle_cpu_percent
 from rldyno.processes import caches
 from rldyno.processes.control import pin, stop_signals
@@ -40,6 +39,7 @@ from rldyno.session.manifest import (
 from rldyno.session.preparation import find_interpreters, prepare, trial_file, trials_to_run
 from rldyno.session.progress import open_display
 from rldyno.session.reruns import NoiseLimit, run_until_quiet
+from rldyno.session.room import check_devices, place_widest
 from rldyno.session.summary import summarise
 from rldyno.studies.given import given_study
 from rldyno.study.origins import untuned, untuned_words
@@ -116,8 +116,8 @@ class Session:
         if self.options.cluster:
             self.cluster = Cluster(self.options.cluster, self.options, self.directory, self.print_line)
             return self.cluster.launcher
-        cores, jobs = max(cell.cores for cell in self.plan.cells), self.options.jobs or 1
-        self.probe_cpu, worker_cpus = place(self.cpus, cores, jobs)
+        jobs = self.options.jobs or 1
+        self.probe_cpu, worker_cpus = place_widest(self.cpus, self.plan.cells, jobs)
         return LocalLauncher(jobs, worker_cpus, self.probe_cpu)
 
     def run(self) -> bool:
@@ -163,8 +163,7 @@ class Session:
         if self.cluster:
             return
         left = trials_to_run(self.directory, plan, self.options.keep_failed)
-        for device in sorted({trial.cell.device for trial in left}):
-            check_device(device, 'set `devices = ["cpu"]` in the study')
+        check_devices({trial.cell for trial in left})
 
     def find_toolchains(self) -> None:
         """Find or build an interpreter for every framework of the study."""

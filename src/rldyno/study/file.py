@@ -21,8 +21,9 @@ from pydantic import (
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from rldyno.study import hyper as study_hyper
+from rldyno.study.division import check_division
 from rldyno.study.environments import check_environment
-from rldyno.study.placement import Placement, place
+from rldyno.study.placement import Placement, Places, place
 from rldyno.study.seeds import Adaptive, adaptive_part, all_seeds, whole
 from rldyno.toml.lines import Location, key_name
 from rldyno.toml.models import add_mistakes
@@ -105,6 +106,11 @@ class StudyFile(_Frozen):
     devices: Axis[Literal["cpu", "cuda"]] = ("cpu",)
     cores: Axis[Processors] = (1,)
     workers: Axis[Processors] = (1,)
+    collective: Axis[Literal["native", "horovod", "host"]] | None = None
+    """None: `native` where a contestant has it, else `host`."""
+    scaling: Axis[Literal["weak", "strong"]] = ("weak",)
+    share_gpu: bool = False
+    """Workers of one trial may use the same GPU."""
     seeds: Annotated[Axis[Seed], BeforeValidator(all_seeds)]
     """All that may be needed."""
     adaptive: Annotated[Adaptive | None, BeforeValidator(adaptive_part)] = Field(
@@ -149,8 +155,8 @@ class Study(StudyFile):
         """What determines the trials: without titles and without what follows from the toolchains."""
         excluded = {"title", "question", "tensorboard", "placements", "left_out"}
         # Older versions did not have these keys: studies without them must keep their hash.
-        excluded |= {"adaptive"} if self.adaptive is None else set()
-        excluded |= {"caches"} if self.caches == "cold" else set()
+        newer = ("adaptive", "caches", "collective", "scaling", "share_gpu")
+        excluded |= {name for name in newer if getattr(self, name) == StudyFile.model_fields[name].default}
         content: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude=excluded)
         return content
 
@@ -181,9 +187,12 @@ def check_study(source: Source, catalogue: Catalogue | None = None) -> Study:
         source.mistake(("division",), 'the open division is not built yet; use "closed"')
     if file.dtype == "tf32" and "cpu" in file.devices:
         source.mistake(("dtype",), 'tf32 is a precision of GPUs: give `devices = ["cuda"]`, or float32')
-    placements, left_out = place(source, file.contestants, file.devices, file.workers, catalogue)
+    places = Places(file.devices, file.workers, file.collective, file.scaling)
+    placements, left_out = place(source, file.contestants, places, catalogue)
     tasks = study_hyper.read(source, hyper_table, file.algorithms, file.environments)
     _check_size(source, file, tasks, len(placements))
+    if not source.mistakes:
+        check_division(source, tasks, file.workers, file.scaling)
     if source.mistakes:
         raise source.problem(FIX)
     overrides = [

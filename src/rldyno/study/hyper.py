@@ -246,7 +246,7 @@ def _check_together(source: Source, algorithm: str, environment: str, given: dic
     joint = {name: given[name].values for name in _JOINT_FIELDS if name in given}
     shipped = hyper.to_json(ALGORITHMS[algorithm].defaults(environment))
     for values in itertools.islice(combinations(joint), MOST_COMBINATIONS):
-        for names, message in _contradictions(shipped | values):
+        for names, message in contradictions(shipped | values):
             places = [given[name].location for name in names if name in given]
             if places:
                 source.mistake(places[-1], f"{algorithm} on {environment}: {message}")
@@ -256,7 +256,8 @@ def _check_together(source: Source, algorithm: str, environment: str, given: dic
 _JOINT_FIELDS = ("environments", "rollout_steps", "minibatches", "batch_size", "capacity", "v_min", "v_max")
 
 
-def _contradictions(values: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+def contradictions(values: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """(fields, what is wrong between them) of complete hyper-parameters."""
     if "minibatches" in values:
         names = ("environments", "rollout_steps", "minibatches")
         environments, rollout_steps, minibatches = (values[name] for name in names)

@@ -1,15 +1,18 @@
-"""Which contestants of a study can run on which of its devices, with how many workers."""
+"""Which contestants of a study can run on which of its devices, with how many workers, averaging how."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rldyno.toml.lines import Location
 from rldyno.toml.source import Source
-from rldyno.toolchains.contestants import Catalogue
+from rldyno.toolchains.contestants import Catalogue, Toolchain
 from rldyno_rig.contestant import Contestant
+from rldyno_rig.team.share import WEAK
+from rldyno_rig.team.team import HOST, NATIVE, NONE
 
 MOST_WORKERS = 1
 """Of one trial: as many as the trial runner can start."""
@@ -20,63 +23,103 @@ class Placement(NamedTuple):
 
     contestant: str
     device: str
-    workers: int
+    workers: int = 1
+    collective: str = NONE
+    """How several workers average gradients."""
+    scaling: str = WEAK
+
+
+@dataclass(frozen=True)
+class Places:
+    """What a study crosses with its contestants."""
+
+    devices: Sequence[str]
+    workers: Sequence[int]
+    collectives: Sequence[str] | None
+    """None: `native` where a contestant has it, else `host`."""
+    scalings: Sequence[str]
 
 
 def place(
-    source: Source,
-    contestants: Sequence[str],
-    devices: Sequence[str],
-    workers: Sequence[int],
-    catalogue: Catalogue,
+    source: Source, contestants: Sequence[str], places: Places, catalogue: Catalogue
 ) -> tuple[list[Placement], list[str]]:
-    """Every contestant × device × workers that can run, and why the others cannot.
+    """Every contestant at every place where it can run, and why it cannot at the others.
 
-    A combination that cannot run is left out. A contestant, device or number of workers for which no
-    combination is left is a mistake.
+    A combination that cannot run is left out. A contestant, device, number of workers or collective for which
+    no combination is left is a mistake.
     """
     placements: list[Placement] = []
     left_out: list[str] = []
     for contestant in contestants:
-        framework = Contestant.parse(contestant).framework
-        toolchain = catalogue[framework]
-        supported = toolchain.modes[Contestant.parse(contestant).mode]
-        usable = [device for device in devices if device in supported]
-        most = MOST_WORKERS if toolchain.collectives else 1
-        counts = [count for count in workers if count <= most]
-        runs_on = f"it runs on {' and '.join(supported)} only"
-        runs_with = f"{framework} runs with {_up_to(most)} only"
-        location = _item(source, "contestants", contestant)
-        if not usable:
-            source.mistake(location, f"{contestant} on {_either(devices)}: {runs_on}")
-        if not counts:
-            source.mistake(location, f"{contestant} with {_either(workers)} workers: {runs_with}")
-        placements += [Placement(contestant, *point) for point in itertools.product(usable, counts)]
-        left_out += [f"{contestant} on {device}: {runs_on}" for device in devices if device not in usable]
-        left_out += [f"{contestant} with {n} workers: {runs_with}" for n in workers if n not in counts]
+        found, lacking = _places_of(Contestant.parse(contestant), places, catalogue)
+        if not found:
+            source.mistake(_item(source, "contestants", contestant), "; ".join(lacking))
+        placements += found
+        left_out += lacking
     if not source.mistakes:
-        _check_all_used(source, devices, workers, placements)
+        _check_all_used(source, places, placements)
     return placements, left_out
 
 
-def _check_all_used(
-    source: Source, devices: Iterable[str], workers: Iterable[int], placements: Iterable[Placement]
-) -> None:
-    for device in set(devices) - {placement.device for placement in placements}:
+def _places_of(
+    contestant: Contestant, places: Places, catalogue: Catalogue
+) -> tuple[list[Placement], list[str]]:
+    toolchain = catalogue[contestant.framework]
+    supported = toolchain.modes[contestant.mode]
+    found: list[Placement] = []
+    lacking: list[str] = []
+    for device in places.devices:
+        if device not in supported:
+            lacking.append(f"{contestant} on {device}: it runs on {' and '.join(supported)} only")
+            continue
+        if 1 in places.workers:
+            found.append(Placement(str(contestant), device))
+        counts = [count for count in places.workers if count > 1]
+        usable = list(_usable(contestant, device, places, toolchain, lacking)) if counts else []
+        for count, collective, scaling in itertools.product(counts, usable, places.scalings):
+            found.append(Placement(str(contestant), device, count, collective, scaling))
+    return found, lacking
+
+
+def _usable(
+    contestant: Contestant, device: str, places: Places, toolchain: Toolchain, lacking: list[str]
+) -> Iterator[str]:
+    """The collectives with which a team of this contestant can train there."""
+    having = [name for name, devices in toolchain.collectives.items() if device in devices]
+    if max(places.workers) > MOST_WORKERS:
+        lacking.append(f"{contestant} with several workers: they cannot be started yet")
+    elif not having:
+        lacking.append(
+            f"{contestant} with several workers: {contestant.framework} has no collective on {device}"
+        )
+    elif places.collectives is None:
+        yield NATIVE if NATIVE in having else HOST if HOST in having else having[0]
+    else:
+        known = f"{contestant.framework} has {' and '.join(having)} on {device}"
+        for name in places.collectives:
+            if name in having:
+                yield name
+            else:
+                lacking.append(f"{contestant} with the collective {name} on {device}: {known}")
+
+
+def _check_all_used(source: Source, places: Places, placements: Sequence[Placement]) -> None:
+    used = {value for placement in placements for value in placement}
+    for device in set(places.devices) - used:
         source.mistake(_item(source, "devices", device), f"no contestant of this study runs on {device}")
-    for count in set(workers) - {placement.workers for placement in placements}:
+    for count in set(places.workers) - {placement.workers for placement in placements}:
         message = f"no contestant of this study runs with {count} workers"
         source.mistake(_item(source, "workers", count), message)
+    if max(places.workers) == 1:
+        for key in ("collective", "scaling", "share_gpu"):
+            if key in source.table:
+                source.mistake((key,), "is for several workers: give `workers = [1, 2]`, or leave it out")
+        return
+    for name in set(places.collectives or ()) - used:
+        message = f"no contestant of this study has the collective {name}"
+        source.mistake(_item(source, "collective", name), message)
 
 
 def _item(source: Source, key: str, value: Any) -> Location:
     raw = source.table.get(key)
     return (key, raw.index(value)) if isinstance(raw, list) and value in raw else (key,)
-
-
-def _either(values: Iterable[Any]) -> str:
-    return " or ".join(map(str, values))
-
-
-def _up_to(workers: int) -> str:
-    return "1 worker" if workers == 1 else f"up to {workers} workers"

@@ -33,6 +33,9 @@ class Cell:
     device: str
     cores: int
     workers: int
+    collective: str
+    scaling: str
+    share_gpu: bool
     dtype: str
     division: str
     caches: str
@@ -42,6 +45,11 @@ class Cell:
     @property
     def framework(self) -> str:
         return Contestant.parse(self.contestant).framework
+
+    @property
+    def cpus(self) -> int:
+        """Of all its workers."""
+        return self.workers * self.cores
 
 
 @dataclass(frozen=True)
@@ -81,6 +89,9 @@ class Trial:
             device=cell.device,
             cores=cell.cores,
             workers=cell.workers,
+            collective=cell.collective,
+            scaling=cell.scaling,
+            share_gpu=cell.share_gpu,
             dtype=cell.dtype,
             division=cell.division,
             caches=cell.caches,
@@ -133,6 +144,9 @@ def _cells(study: Study) -> Iterator[Cell]:
                     device=placement.device,
                     cores=cores,
                     workers=placement.workers,
+                    collective=placement.collective,
+                    scaling=placement.scaling,
+                    share_gpu=study.share_gpu and placement.workers > 1 and placement.device != "cpu",
                     dtype=study.dtype,
                     division=study.division,
                     caches=study.caches,

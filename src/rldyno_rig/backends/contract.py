@@ -86,9 +86,10 @@ class TeamLearner(Learner, Protocol):
     def join(self, team: Team) -> None:
         """From now on `update` averages its gradient with those of the team, before it is clipped.
 
-        Called once, before the first update. `team.timed` takes the reduction, of one flat vector, and counts
-        its time as phase `communicate`; `team.link` tells the others where a collective meets. Raises
-        TeamError when it cannot.
+        Called once, before the first update; in a proof several learners of one process join the same team,
+        one after the other, so that what can be set up only once is kept. `team.timed` takes the reduction,
+        of one flat vector, and counts its time as phase `communicate`; `team.link` tells the others where a
+        collective meets. Raises TeamError when it cannot.
         """
 
 

@@ -1,0 +1,34 @@
+"""Whether this machine has the CPUs and GPUs that the cells of a plan ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rldyno.machine.cpus import available_cpus, place
+from rldyno.machine.devices import check_device, check_gpus, usable_gpus
+from rldyno.study.plan import Cell
+
+
+def check_room(cells: Iterable[Cell]) -> None:
+    """Before anything runs. A plan for a GPU may be made where there is none."""
+    cells = list(cells)
+    place_widest(available_cpus(), cells)
+    if any(cell.device != "cpu" and cell.workers > 1 for cell in cells) and usable_gpus()[0]:
+        check_devices(cells)
+
+
+def place_widest(
+    available: tuple[int, ...] | None, cells: Iterable[Cell], jobs: int = 1
+) -> tuple[int | None, tuple[int, ...] | None]:
+    """CPUs of the probe and for workers, enough for so many of the widest trials side by side."""
+    widest = max(cells, key=lambda cell: cell.cpus)
+    return place(available, widest.cores, jobs, workers=widest.workers)
+
+
+def check_devices(cells: Iterable[Cell]) -> None:
+    """A Problem where one lacks its device, or a GPU for each of its workers."""
+    cells = list(cells)
+    for device in sorted({cell.device for cell in cells}):
+        check_device(device, 'set `devices = ["cpu"]` in the study')
+    apart = (cell.workers for cell in cells if cell.device != "cpu" and not cell.share_gpu)
+    check_gpus(max(apart, default=1))
