@@ -2,7 +2,8 @@
 
 What was seen with MPICH 5.0.2: each rank leads a session of its own, is a child of `hydra_pmi_proxy` and gets
 `PMI_RANK`. When `mpiexec` is killed, its ranks are, too; when the proxy is killed, they stay. SIGTERM, SIGINT
-and SIGUSR1 are passed on to all ranks. The status is that of a rank that failed.
+and SIGUSR1 are passed on to all ranks. The status is that of a rank that failed. What
+ranks print is mixed and lines are torn: each needs a log of its own.
 """
 
 from __future__ import annotations
