@@ -68,6 +68,7 @@ joined = team.join(2, team.HOROVOD, Clock(), {patience})
 
 TOY = """
 module = horovod_.begin(joined, "toy")
+joined.link.meet()
 try:
     urllib.request.urlopen(module.url())
     served = True

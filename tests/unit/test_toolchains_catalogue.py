@@ -75,6 +75,14 @@ def test_every_requirement_is_pinned_exactly_and_gymnasium_is_where_agents_run(n
         assert ("gymnasium" in pins) == (chain.kind != "tool")
 
 
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_requirement_of_a_part_is_pinned_exactly(name: str) -> None:
+    for part in read_catalogue()[name].parts.values():
+        source = [part.source.package, *part.source.tools] if part.source else []
+        pins = [Requirement(argument) for argument in [*sum(part.steps, ()), *source]]
+        assert all(str(pin.specifier).startswith("==") for pin in pins), pins
+
+
 def test_thread_pools_follow_the_cores() -> None:
     variables = toolchain("torch").worker_variables(3)
     assert variables["OMP_NUM_THREADS"] == variables["MKL_NUM_THREADS"] == "3"
@@ -131,6 +139,7 @@ def test_the_format_carries_several_steps_flags_and_thread_variables(user_dir: P
     assert variables["TINY_FLAGS"] == "blas.ldflags="
 
 
+PART = '[parts.mpi]\nsummary = "MPI"\ncollectives = ["host"]\nimport_name = "mpi4py"\nsteps = [["mpi4py"]]\n'
 NEED = '[[needs]]\nmodes = ["{mode}"]\nwhy = "it compiles"\nfix = "install it"\n{what}\n'
 
 
@@ -146,6 +155,10 @@ NEED = '[[needs]]\nmodes = ["{mode}"]\nwhy = "it compiles"\nfix = "install it"\n
         (TINY.replace('backend = "tiny_"', ""), "a contestant needs `backend`"),
         ('kind = "peer"\n' + TINY, "a peer has neither"),
         (TINY.replace('framework = "tiny"', 'framework = "other"'), 'framework is "other"'),
+        (TINY + '[collectives]\nhosts = ["cpu"]\n', "collectives.hosts"),
+        (TINY + '[collectives]\nhost = ["gpu"]\n', "collectives.host"),
+        (TINY + PART, "the part `mpi` gives `host`, which `[collectives]` does not have"),
+        (TINY + PART.replace("steps = ", "# ") + '[collectives]\nhost = ["cpu"]\n', "`steps` or `source`"),
         (TINY + NEED.format(mode="graph", what='any_of = ["g++"]'), "names the mode `graph`"),
         (TINY + NEED.format(mode="eager", what=""), "either `any_of` or"),
         ("framework = ", ":1: invalid value"),
