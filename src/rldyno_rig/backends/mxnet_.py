@@ -18,10 +18,12 @@ from mxnet import autograd
 
 from rldyno_rig.backends import contract
 from rldyno_rig.backends.mxnet_maths import OPTIMISERS, Model, run_choose, run_clip, run_forward, run_loss
+from rldyno_rig.backends.mxnet_team import averaging
 from rldyno_rig.layout import Layout, outputs_first
 from rldyno_rig.reference.losses import support
 from rldyno_rig.reference.optimiser import step_scalars
 from rldyno_rig.spec import CATEGORICAL, Params, Spec
+from rldyno_rig.team.team import Team
 
 MODES = ("eager", "hybrid")
 INDEX_DTYPE = "int32"
@@ -58,6 +60,7 @@ class Learner:
         # When not training, oneDNN rearranges the weights of convolutions in place, which views forbid.
         autograd.set_training(True)
 
+        self.average: Optional[Callable[[Any], Any]] = None
         self._placed: Dict[Tuple[Any, ...], List[Tuple[np.ndarray, Any]]] = {}
         self._host_scalars, scalars = _shared((2, 1), dtype)
         self._one = mx.nd.ones((1, 1), dtype=dtype)
@@ -76,6 +79,11 @@ class Learner:
         self._clip = build(run_clip, 2)
         self._step = build(OPTIMISERS[spec.optimiser], len(self._step_inputs))
 
+    def join(self, team: Team) -> None:
+        gradient = self.gradient.array
+        reduce, means = averaging(team, gradient)
+        self.average = team.timed(reduce, means, gradient.size * np.dtype(gradient.dtype).itemsize)
+
     def put(self, *arrays: np.ndarray) -> List[Any]:
         # Memory that both sides see: 3 µs for a DQN batch against 60 for new arrays, and graphs stay static.
         key = tuple([(array.shape, array.dtype.char) for array in arrays])
@@ -93,6 +101,8 @@ class Learner:
 
     def update(self, batch: List[Any], lr: float) -> List[Any]:
         report = self._gradient(batch)
+        if self.average is not None:
+            self.average(self.gradient.array)
         self.t += 1
         step, root = step_scalars(self.spec, self.t, lr)
         eps = 0.0 if self.spec.optimiser == "sgd" else self.model.hyper.adam_eps

@@ -9,9 +9,8 @@ than a variable that it reads (act, batch 1: 26 µs against 30). What is compute
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import os
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type
 
 import numpy as np
 import tensorflow as tf
@@ -28,12 +27,14 @@ from rldyno_rig.backends.tensorflow_maths import (
     gradient,
     named,
 )
+from rldyno_rig.backends.tensorflow_stage import Stage, constants
+from rldyno_rig.backends.tensorflow_team import averaging
 from rldyno_rig.reference.optimiser import adam_scalars
 from rldyno_rig.spec import STORED, Params, Spec
+from rldyno_rig.team.team import Team
 
 MODES = ("eager", "graph", "xla")
 INDEX_DTYPE = "int64"
-_ALIGNMENT = 64
 
 # TensorFlow fixes the size of its pools at the first operation.
 _THREADS = int(os.environ.get("OMP_NUM_THREADS", "0"))
@@ -91,6 +92,7 @@ class Learner:
     weights: Sequence[Any]
     """What functions get of a network: its tensors in the order of their names."""
     target_weights: Sequence[Any]
+    flat: Any = None
 
     def __init__(self, spec: Spec, params: Params, mode: str, dtype: str) -> None:
         self.spec, self.model = spec, Model(spec, dtype)
@@ -99,13 +101,24 @@ class Learner:
         self.adam = spec.optimiser == "adam"
         self.rounded: Any = self._rounded() if self.adam else None
         on_gpu = bool(tf.config.get_visible_devices("GPU"))
-        self._place: Callable[..., Sequence[Any]] = _constants if on_gpu else Stage().put
+        self._place: Callable[..., Sequence[Any]] = constants if on_gpu else Stage().put
         self._act = _callable(self._choose, mode)
         self._update = _callable(self._descend, mode)
+        self._gradient = _callable(self._slope, mode)
+        self._step = _callable(self._descend_by, mode)
         self._forward = _callable(self._heads, mode)
         self._gradients = _callable(self._gradient_and_clipped, mode)
+        self.average: Optional[Callable[[Any], Any]] = None
         zeros = {name: np.zeros_like(p) for name, p in params.items()}
         self.load({"params": params, "target": params, "m": zeros, "v": zeros, "t": 0})
+
+    def join(self, team: Team) -> None:
+        state = self.state()
+        reduce, means = averaging(team, self.put)
+        self.average = team.timed(reduce, means, self.layout.size * self.dtype.itemsize)
+        # TensorFlow's own collective ends the devices on which everything was before it.
+        self.model, self.flat = Model(self.spec, self.dtype.name), None
+        self.load(state)
 
     def put(self, *arrays: np.ndarray) -> Sequence[Any]:
         return self._place(*arrays)
@@ -115,10 +128,12 @@ class Learner:
         return tuple([output.numpy() for output in self._act(*placed, *self.weights)])
 
     def update(self, batch: Tuple[Any, ...], lr: float) -> Any:
-        (scalars,) = self._scalars(1, lr)
-        outputs = self._update(*batch, *self.put(*scalars), *self.weights, *self.target_weights)
-        self.weights = outputs[: len(self.names)]
-        return outputs[len(self.names) :]
+        scalars = self.put(*self._scalars(1, lr)[0])
+        if self.average is None:
+            return self._updated(self._update(*batch, *scalars, *self._vectors()))
+        raw, *report = self._gradient(*batch, *self.weights, *self.target_weights)
+        self._updated(self._step(self.average(raw), *scalars, *self._moving()))
+        return report
 
     def read(self, handle: Any) -> contract.Reading:
         return float(handle[0]), handle[1].numpy() if len(handle) > 1 else None
@@ -167,9 +182,18 @@ class Learner:
     def _descend(self, *args: Any) -> Tuple[Any, ...]:
         (*batch, step, eps), (weights, target) = self._split(args, 2)
         report, raw = gradient(self.model, self._named(weights), self._named(target), tuple(batch))
-        # Data-parallel workers average `raw` here.
+        return (*self._descend_by(raw, step, eps), *report)
+
+    def _slope(self, *args: Any) -> Tuple[Any, ...]:
+        """The first half of `_descend`, for a team."""
+        batch, (weights, target) = self._split(args, 2)
+        report, raw = gradient(self.model, self._named(weights), self._named(target), batch)
+        return (raw, *report)
+
+    def _descend_by(self, raw: Any, step: Any, eps: Any, *vectors: Any) -> Tuple[Any, ...]:
+        """The second half."""
         self.model.step(self.model, self.flat, self.m, self.v, clip(self.model, raw), step, eps)
-        return (*named(self.model, self.flat).values(), *report)
+        return tuple(named(self.model, self.flat).values())
 
     def _heads(self, *args: Any) -> Tuple[Any, ...]:
         placed, (weights,) = self._split(args, 1)
@@ -189,8 +213,21 @@ class Learner:
     def _named(self, weights: Sequence[Any]) -> Tensors:
         return dict(zip(self.names, weights))
 
+    def _vectors(self) -> Tuple[Any, ...]:
+        """What `_descend` gets after the scalars."""
+        return (*self.weights, *self.target_weights)
+
+    def _moving(self) -> Tuple[Any, ...]:
+        """What `_descend_by` gets after them."""
+        return ()
+
+    def _updated(self, outputs: Sequence[Any]) -> Sequence[Any]:
+        """Keep what a step returned; what it reports."""
+        self.weights = outputs[: len(self.names)]
+        return outputs[len(self.names) :]
+
     def _set(self, flat: np.ndarray, m: np.ndarray, v: np.ndarray, target: np.ndarray) -> None:
-        if not hasattr(self, "flat"):
+        if self.flat is None:
             self.flat, self.m, self.v = (tf.Variable(vector) for vector in (flat, m, v))
         self.flat.assign(flat)
         self.m.assign(m)
@@ -235,19 +272,21 @@ class XlaLearner(Learner):
     PPO on 128 rows takes 630 µs against 1230.
     """
 
-    def update(self, batch: Tuple[Any, ...], lr: float) -> Any:
-        (scalars,) = self._scalars(1, lr)
-        return self._updated(self._update(*batch, *self.put(*scalars), *self._vectors()))
-
     def _descend(self, *args: Any) -> Tuple[Any, ...]:
         *batch, step, eps, flat, m, v, target = args
         model = self.model
         report, raw = gradient(model, named(model, flat), named(model, target), tuple(batch))
-        # Data-parallel workers average `raw` here.
-        return (*model.moved(model, flat, m, v, clip(model, raw), step, eps), *report)
+        return (*self._descend_by(raw, step, eps, flat, m, v), *report)
+
+    def _descend_by(self, raw: Any, step: Any, eps: Any, *vectors: Any) -> Tuple[Any, ...]:
+        model = self.model
+        return model.moved(model, *vectors, clip(model, raw), step, eps)
 
     def _vectors(self) -> Tuple[Any, ...]:
         return (self.flat, self.m, self.v, *self.target_weights)
+
+    def _moving(self) -> Tuple[Any, ...]:
+        return (self.flat, self.m, self.v)
 
     def _updated(self, outputs: Sequence[Any]) -> Sequence[Any]:
         self.flat, self.m, self.v = outputs[:3]
@@ -288,45 +327,6 @@ class LoopingLearner(XlaLearner):
         first = descend(0, flat, m, v)
         last = tf.while_loop(lambda i, *_: i < count, descend, first, maximum_iterations=count - 1)
         return tuple(last[1:])
-
-
-class Stage:
-    """Memory that NumPy writes and TensorFlow reads: a copy takes 0.3 µs, `tf.constant` 14.
-
-    For arrays of the same shapes and types there are two places in turn: a batch stays what it is until the
-    second `put` after it.
-    """
-
-    def __init__(self) -> None:
-        self.places: Dict[Tuple[Any, ...], Iterator[Tuple[List[np.ndarray], List[Any]]]] = {}
-
-    def put(self, *arrays: np.ndarray) -> Sequence[Any]:
-        key = tuple([(array.shape, array.dtype.char) for array in arrays])
-        places = self.places.get(key)
-        if places is None:
-            places = self.places[key] = itertools.cycle([_shared(arrays), _shared(arrays)])
-        hosts, tensors = next(places)
-        for host, array in zip(hosts, arrays):
-            host[...] = array
-        return tensors
-
-
-def _shared(like: Sequence[Any]) -> Tuple[List[np.ndarray], List[Any]]:
-    """The same memory as NumPy arrays to write to and as tensors."""
-    hosts = [_aligned(array.shape, array.dtype) for array in like]
-    return hosts, [tf.experimental.dlpack.from_dlpack(host.__dlpack__()) for host in hosts]
-
-
-def _aligned(shape: Tuple[int, ...], dtype: Any) -> np.ndarray:
-    """TensorFlow ends the process when memory that it is given does not begin at a multiple of 64 bytes."""
-    size = int(np.prod(shape, dtype=int)) * np.dtype(dtype).itemsize
-    block = np.zeros(size + _ALIGNMENT, np.uint8)
-    start = -block.ctypes.data % _ALIGNMENT
-    return block[start : start + size].view(dtype).reshape(shape)
-
-
-def _constants(*arrays: np.ndarray) -> Sequence[Any]:
-    return [tf.constant(array) for array in arrays]
 
 
 def _callable(body: Callable[..., Tuple[Any, ...]], mode: str) -> Callable[..., Sequence[Any]]:
