@@ -34,19 +34,38 @@ def find_interpreters(
     overrides: Mapping[str, Path] | None,
     pip_args: Sequence[str] | None,
     console: Console,
+    collectives: Mapping[str, Collection[str]] | None = None,
 ) -> tuple[dict[str, Interpreter], dict[str, Problem]]:
-    """(framework → interpreter, framework → why there is none). One that fails does not stop the others."""
+    """(framework → interpreter, framework or `team` → why there is none). One that fails stops no others.
+
+    `collectives`: framework → those that its teams use; the parts that they need are built, too.
+    """
     from rldyno.toolchains.progress import shown_progress
 
     found: dict[str, Interpreter] = {}
     absent: dict[str, Problem] = {}
-    for framework in dict.fromkeys(frameworks):
+
+    def find(framework: str, name: str, used: Collection[str]) -> None:
         try:
             with shown_progress(console) as on_progress:
-                found |= ensure([framework], overrides, pip_args, on_progress)
+                found.update(ensure([framework], overrides, pip_args, on_progress, {framework: used}))
         except Problem as problem:
-            absent[framework] = problem
+            absent[name] = problem
+
+    for framework in dict.fromkeys(frameworks):
+        find(framework, framework, ())
+        used: list[str] = []
+        for collective in sorted((collectives or {}).get(framework, ())):
+            if framework in found and toolchain(framework).part_of(collective):
+                name = team(framework, collective)
+                find(framework, name, [*used, collective])
+                used += [] if name in absent else [collective]
     return found, absent
+
+
+def team(framework: str, collective: str) -> str:
+    """`torch with horovod`: several workers, which may need more than one worker does."""
+    return f"{framework} with {collective}"
 
 
 def trials_to_run(directory: ResultsDirectory, plan: Plan, keep_failed: bool) -> Iterator[Trial]:
@@ -83,8 +102,9 @@ def prepare(
             continue
         home.mkdir(parents=True, exist_ok=True)
         framework = trial.cell.framework
-        if framework in absent:
-            _write_absent(home, trial, absent[framework], state)
+        problem = absent.get(framework) or absent.get(team(framework, trial.cell.collective))
+        if problem:
+            _write_absent(home, trial, problem, state)
             continue
         file = trial_file(trial, interpreters[framework])
         if trial.id not in attached:

@@ -167,9 +167,11 @@ class Session:
 
     def find_toolchains(self) -> None:
         """Find or build an interpreter for every framework of the study."""
-        frameworks = [cell.framework for cell in self.plan.cells]
+        collectives: dict[str, set[str]] = {cell.framework: set() for cell in self.plan.cells}
+        for cell in self.plan.cells:
+            collectives[cell.framework].add(cell.collective)
         self.interpreters, self.absent = find_interpreters(
-            frameworks, self.options.overrides, self.options.pip_args, self.console
+            collectives, self.options.overrides, self.options.pip_args, self.console, collectives
         )
         if self.cluster:
             self.cluster.check_variants(self.interpreters, (cell.device for cell in self.plan.cells))
