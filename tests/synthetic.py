@@ -23,6 +23,7 @@ from synthetic_series import (
     write_progress,
     write_samples,
 )
+from synthetic_team import Team
 from whole_proofs import whole_rungs
 
 
@@ -73,6 +74,8 @@ class Shape:
     cores: Sequence[int] = (1,)
     devices: Sequence[str] = ("cpu",)
     workers: Sequence[int] = (1,)
+    collectives: Sequence[str] = ("host",)
+    scalings: Sequence[str] = ("weak",)
     seeds: int = 3
     hyper: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     steps: int = 30_000
@@ -104,7 +107,7 @@ def write_results(directory: Path, shape: Shape | None = None, seed: int = 0) ->
             range(shape.seeds),
             shape.algorithms,
             shape.environments,
-            list(product(shape.devices, shape.cores, shape.workers)),
+            list(product(shape.devices, shape.cores, teams(shape))),
             settings(shape.hyper),
             shape.contestants,
         )
@@ -129,6 +132,13 @@ def write_results(directory: Path, shape: Shape | None = None, seed: int = 0) ->
 
 def settings(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(values, point, strict=True)) for point in product(*values.values())]
+
+
+def teams(shape: Shape) -> list[Team]:
+    """One worker has no collective; several have each."""
+    several = [count for count in shape.workers if count > 1]
+    alone = [Team()] if 1 in shape.workers else []
+    return alone + [Team(*team) for team in product(several, shape.collectives, shape.scalings)]
 
 
 def manifest_json(asked: Sequence[Mapping[str, Any]], study: str) -> dict[str, Any]:
@@ -168,15 +178,15 @@ def trial_json(
     contestant: Contestant,
     algorithm: str,
     environment: str,
-    place: tuple[str, int, int],
+    place: tuple[str, int, Team],
     seed: int,
     values: dict[str, Any],
     shape: Shape,
 ) -> dict[str, Any]:
-    device, cores, workers = place
+    device, cores, team = place
     numbers = hyper.to_json(ALGORITHMS[algorithm].defaults(environment)) | values
     slug = f"{contestant.name.replace(':', '-')}.{algorithm}.{environment.replace('/', '_')}.c{cores}"
-    slug += ("" if device == "cpu" else f".{device}") + ("" if workers == 1 else f".w{workers}")
+    slug += ("" if device == "cpu" else f".{device}") + team.slug
     slug += "".join(f".{name}{value}" for name, value in values.items())
     return {
         "schema": schema.SCHEMA_VERSION,
@@ -189,7 +199,7 @@ def trial_json(
         "max_episode_steps": None,
         "device": device,
         "cores": cores,
-        "workers": workers,
+        **team.trial_json(),
         "dtype": "float32",
         "division": "closed",
         "caches": "cold",
@@ -275,7 +285,8 @@ def write_trial(
         return
     ran = shape_that_ran(trial).to_json()
     write_json(home / schema.FACTS_FILE, {**facts_json(contestant), "shape": ran})
-    speed = contestant.steps_per_s * trial["cores"] ** 0.3 * rng.lognormal(0, 0.04)
+    team = Team.of(trial)
+    speed = contestant.steps_per_s * team.speedup * trial["cores"] ** 0.3 * rng.lognormal(0, 0.04)
     *early, calls = (part * rng.lognormal(0, 0.05) for part in contestant.startup_s)
     startup = [*early, 0.75 * calls, 0.25 * calls]
     start_s = sum(startup)
@@ -285,7 +296,8 @@ def write_trial(
     train_s = end_s - start_s
     phases = np.array([0.12, 0.22, 0.08, 0.05, 0.43, 0.06, 0.04]) * rng.lognormal(0, 0.05, 7)
     phases = phases / phases.sum() * train_s
-    write_progress(home, speed, start_s, end_s, phases)
+    communicating = team.split(phases)
+    write_progress(home, speed, start_s, end_s, phases, communicating)
     write_samples(home, trial, contestant, start_s, end_s, rng)
     reason = "return" if reached else "steps"
     result = {
@@ -297,9 +309,11 @@ def write_trial(
         "startup_ns": {name: nanoseconds(value) for name, value in zip(schema.STARTUP, startup, strict=True)},
         "train_start_ns": nanoseconds(start_s),
         "train_ns": nanoseconds(train_s),
-        "phases_ns": {name: nanoseconds(value) for name, value in zip(schema.PHASES, phases, strict=True)},
+        "phases_ns": {name: nanoseconds(value) for name, value in zip(schema.PHASES, phases, strict=True)}
+        | team.phase_json(communicating),
         "threshold": threshold_json(reached, steps, count, end_s) if shape.stop_return is not None else None,
         "final_return": last_return,
+        "team": team.result_json(communicating, steps // 4),
     }
     write_json(home / schema.RESULT_FILE, result)
     write_json(

@@ -48,13 +48,19 @@ def write_episodes(
     return step, len(returns), start_s + step / speed, reached, float(np.mean(returns[-100:]))
 
 
-def write_progress(home: Path, speed: float, start_s: float, end_s: float, phases: np.ndarray) -> None:
+def write_progress(
+    home: Path, speed: float, start_s: float, end_s: float, phases: np.ndarray, communicating: float | None
+) -> None:
+    """`communicating`: seconds; None for one worker."""
     rows = []
     for second in np.arange(start_s + 1, end_s, 1.0):
         share = (second - start_s) / (end_s - start_s)
         step = int((second - start_s) * speed)
         parts = ",".join(str(nanoseconds(phase * share)) for phase in phases)
-        rows.append(f"{nanoseconds(second)},{step},{step // 50},{step // 4},{100 * share},0.01,{parts},")
+        last = "" if communicating is None else nanoseconds(communicating * share)
+        rows.append(
+            f"{nanoseconds(second)},{step},{step // 50},{step // 4},{100 * share},0.01,{parts},{last}"
+        )
     write_csv(home / schema.PROGRESS_FILE, schema.PROGRESS_COLUMNS, rows)
 
 

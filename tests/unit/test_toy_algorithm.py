@@ -177,7 +177,9 @@ def test_its_floor_is_known() -> None:
     limits = DeviceLimits("cpu", 1, {"float32": 1e9}, 1e9, None)
     found = floor(spec, update_rows(spec), limits)
     assert found is not None
-    assert found == update_floor("toy", hyper.to_json(spec.hyper), [4], 2, limits, "float32")
+    values = hyper.to_json(spec.hyper)
+    trial = TrialFile("t", Contestant("numpy", "eager"), "toy", "CartPole-v1", 0, values, Budget())
+    assert found == update_floor(trial, [4], 2, limits)
 
 
 def test_its_title_is_shown(tmp_path: Path) -> None:

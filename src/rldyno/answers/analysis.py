@@ -14,6 +14,7 @@ from rldyno.answers.break_even import RunCosts
 from rldyno.answers.comparison import compare, with_metric
 from rldyno.answers.groups import Group
 from rldyno.answers.limits import Distance, distances
+from rldyno.answers.teams import Against, core_equal, speedups
 from rldyno.answers.trust import Trust
 from rldyno.columns import Column
 from rldyno.results.load import Results, load_results
@@ -43,6 +44,16 @@ class Analysis:
     def axis_answers(self) -> tuple[AxisAnswer, ...]:
         """What each setting that varies does to each contestant."""
         return axis_answers(self.results, self.comparisons)
+
+    @cached_property
+    def speedups(self) -> tuple[Against, ...]:
+        """Several workers of each contestant against one."""
+        return speedups(self.results, self.comparisons)
+
+    @cached_property
+    def core_equal(self) -> tuple[Against, ...]:
+        """Several workers of each contestant against one that has the cores of all."""
+        return core_equal(self.results, self.comparisons)
 
     @cached_property
     def distances(self) -> list[Distance]:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from rldyno.answers.comparison import times_worse
 from rldyno.answers.groups import THRESHOLD, THROUGHPUT, Group, axis_words, run_values, setting_label
@@ -19,8 +19,10 @@ from rldyno.stats.estimates import Estimate
 from rldyno.stats.significance import holm, two_groups_p
 from rldyno.text.numbers import factor, first_and_more, interval
 
-# Tasks are compared by nobody, and divisions never.
-TASK_AXES = ("division", "algorithm", "environment")
+# Tasks are compared by nobody, divisions never; with strong scaling a worker has another batch.
+TASK_AXES = ("division", "algorithm", "environment", "scaling")
+TEAM_AXES = ("collective", "scaling")
+"""Of several workers: one has neither."""
 # No faster: at most this share faster, with 95 %.
 WITHIN = 0.1
 FASTER, SLOWER, NO_FASTER, UNCLEAR = "faster", "slower", "no faster", "not clear"
@@ -98,20 +100,35 @@ def folded_words(answers: Sequence[AxisAnswer]) -> list[str]:
 
 
 Line = list[tuple[dict[str, Any], Any]]
+Item = TypeVar("Item")
 
 
 def lines_of(items: Sequence[tuple[dict[str, Any], Any]]) -> Iterator[tuple[str, Line]]:
-    """Each axis that varies with items that differ in nothing else, lowest level first."""
+    """Each axis that varies with items that differ in nothing else, lowest level first.
+
+    One worker is the first level of every collective and scaling.
+    """
     names = list(items[0][0]) if items else []
     varying = [name for name in names if len({key_of(axes[name]) for axes, _ in items}) > 1]
     for axis in varying:
         lines: dict[str, Line] = {}
-        for item in items:
+        for item in with_one_worker(items) if axis == "workers" else items:
             others = [item[0][name] for name in varying if name != axis]
             lines.setdefault(json.dumps(others, default=str), []).append(item)
         for line in lines.values():
             if len(line) > 1:
                 yield axis, sorted(line, key=lambda item: key_of(item[0][axis]))
+
+
+def with_one_worker(items: Sequence[tuple[dict[str, Any], Item]]) -> list[tuple[dict[str, Any], Item]]:
+    """Each item of one worker once for every collective and scaling of several, with these as its own."""
+    several = [axes for axes, _ in items if axes["workers"] != 1]
+    ways = list(dict.fromkeys(tuple(axes[name] for name in TEAM_AXES) for axes in several))
+    return [
+        (axes | dict(zip(TEAM_AXES, way, strict=True)), item)
+        for axes, item in items
+        for way in (ways if axes["workers"] == 1 else [tuple(axes[name] for name in TEAM_AXES)])
+    ]
 
 
 def line_answers(results: Results, axis: str, line: Line) -> Iterator[AxisAnswer]:
@@ -134,7 +151,7 @@ def line_answers(results: Results, axis: str, line: Line) -> Iterator[AxisAnswer
         trust = axis_trust(results, [runs for both in here.values() for runs in both], [groups[0], group])
         changes = (change(name, *runs, metric, corrected[level, name]) for name, runs in here.items())
         known = () if trust.barred else tuple(changes)
-        yield AxisAnswer(axis, groups[0].axes[axis], level, place_of(axis, group), metric, known, trust)
+        yield AxisAnswer(axis, groups[0].axes[axis], level, place_of(group, axis), metric, known, trust)
 
 
 def in_both(base: Group, group: Group) -> list[str]:
@@ -167,10 +184,10 @@ def state_of(ratio: Estimate | None, chance: float) -> str:
     return NO_FASTER if ratio.high <= 1 + WITHIN else UNCLEAR
 
 
-def place_of(axis: str, group: Group) -> str:
-    """The label of the group without this axis."""
-    said = axis_words(axis, group.axes[axis])
-    others = [part for part in group.label.split(", ") if part != said]
+def place_of(group: Group, *axes: str) -> str:
+    """The label of the group without these axes."""
+    said = [axis_words(axis, group.axes[axis]) for axis in axes]
+    others = [part for part in group.label.split(", ") if part not in said]
     return ", ".join(others)
 
 

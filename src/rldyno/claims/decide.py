@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rldyno.answers.axes import TEAM_AXES, with_one_worker
 from rldyno.claims.effects import (
     HOLDS,
     REFUTED,
@@ -150,7 +151,7 @@ def trend_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> C
     found = run_groups(evidence, evidence.admitted(check.where, check.a), check.metric, rng)
     kept = [name for name in evidence.axes if name != axis]
     comparisons = []
-    for group in by_setting(found, kept).values():
+    for group in by_setting(along(axis, found), kept).values():
         numeric = [cell for cell in group if isinstance(cell.keys.get(axis), int | float)]
         if len({cell.keys[axis] for cell in numeric}) > 1:
             comparisons.append(trend_of(numeric, axis, varying(evidence, found, axis)))
@@ -168,7 +169,7 @@ def same_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> Ch
         ratio_of(
             first, second, f"{first.contestant}, {axis}: {first.keys.get(axis)} / {second.keys.get(axis)}"
         )
-        for group in by_setting(found, kept).values()
+        for group in by_setting(along(axis, found), kept).values()
         for first, second in itertools.combinations(group, 2)
     ]
     if not comparisons:
@@ -242,6 +243,8 @@ def freed_columns(named: set[str]) -> set[str]:
         freed |= {"framework", "mode"}
     if "execution" in freed:
         freed |= {"mode"}
+    if "workers" in freed:
+        freed |= set(TEAM_AXES)
     if freed & {"algorithm", "environment"}:
         freed |= {HYPER}
     return freed
@@ -252,6 +255,13 @@ def by_setting(found: Sequence[RunGroup], kept: Sequence[str]) -> dict[tuple[obj
     for cell in found:
         settings.setdefault(tuple(cell.keys[name] for name in kept), []).append(cell)
     return settings
+
+
+def along(axis: str, found: Sequence[RunGroup]) -> list[RunGroup]:
+    """The cells of a line along the axis: one worker belongs to every collective and scaling."""
+    if axis != "workers":
+        return list(found)
+    return [replace(cell, keys=keys) for keys, cell in with_one_worker([(cell.keys, cell) for cell in found])]
 
 
 def represented(group: Sequence[RunGroup], check: Check) -> list[Side]:
@@ -291,7 +301,7 @@ def varying(evidence: Evidence, found: Sequence[RunGroup], *but: str) -> list[st
 
 def pair_label(a: RunGroup, b: RunGroup, freed: set[str], shown: Sequence[str]) -> str:
     """`jax:jit / torch:eager (2 cores)`: the sides by what they differ in, the setting in brackets."""
-    shown_first = ("algorithm", "environment", "device", "cores", "system")
+    shown_first = ("algorithm", "environment", "device", "cores", "workers", "collective", "system")
     names: list[str] = [name for name in shown_first if name in freed]
     names += sorted(name for name in freed if name.startswith(HYPER) and name != HYPER)
     sides = [" ".join([cell.contestant, *(str(cell.keys.get(name)) for name in names)]) for cell in (a, b)]

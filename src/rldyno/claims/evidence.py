@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rldyno.answers import trust
+from rldyno.answers.axes import TEAM_AXES
 from rldyno.answers.comparison import group_frames
 from rldyno.answers.groups import axis_words
 from rldyno.answers.runs import by_contestant, growth_of
@@ -221,5 +222,5 @@ def setting_words(keys: Json, shown: Sequence[str]) -> str:
     return ", ".join(
         str(keys[name]) if name in ("algorithm", "environment", "system") else axis_words(name, keys[name])
         for name in shown
-        if keys.get(name) is not None
+        if keys.get(name) is not None and not (name in TEAM_AXES and keys.get("workers") == 1)
     )

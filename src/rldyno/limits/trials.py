@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rldyno.limits.floor import Floor, floor
@@ -10,6 +10,7 @@ from rldyno.records.machine_limits import DeviceLimits, StudyLimits
 from rldyno_rig.algorithms import LEARNERS, update_rows
 from rldyno_rig.facts_file import WorkerFacts
 from rldyno_rig.job_files import EnvironmentCase
+from rldyno_rig.team.share import STRONG, share
 from rldyno_rig.trial_file import TrialFile
 
 Row = dict[str, Any]
@@ -64,31 +65,28 @@ class MachineLimits:
         shape, actions = facts.observation_shape, facts.actions
         if limits is None or not shape or not actions:
             return None
-        key = repr((trial.device, trial.cores, trial.dtype, trial.algorithm, shape, actions, trial.hyper))
+        divided = (trial.algorithm, trial.workers, trial.scaling, trial.hyper)
+        key = repr((trial.device, trial.cores, trial.dtype, shape, actions, divided))
         if key not in self._floors:
-            self._floors[key] = update_floor(
-                trial.algorithm, trial.hyper, shape, actions, limits, trial.dtype
-            )
+            self._floors[key] = update_floor(trial, shape, actions, limits)
         return self._floors[key]
 
     def _environment_rate(self, trial: TrialFile) -> float | None:
-        """Steps per second of the trial's environments without an agent: no contestant can be faster."""
+        """Steps per second of all workers' environments without an agent: no contestant can be faster."""
         count = trial.hyper.get("environments") or 0
-        return self._rates.get(EnvironmentCase(trial.environment, count, trial.max_episode_steps))
+        if trial.scaling == STRONG and count > 1:
+            count //= trial.workers
+        rate = self._rates.get(EnvironmentCase(trial.environment, count, trial.max_episode_steps))
+        return None if rate is None else trial.workers * rate
 
 
-def update_floor(
-    algorithm: str,
-    values: Mapping[str, Any],
-    shape: Sequence[int],
-    actions: int,
-    limits: DeviceLimits,
-    dtype: str,
-) -> Floor | None:
+def update_floor(trial: TrialFile, shape: Sequence[int], actions: int, limits: DeviceLimits) -> Floor | None:
+    """Of one worker, which may have its share of the batch only."""
     try:
-        known = LEARNERS[algorithm]
+        known = LEARNERS[trial.algorithm]
         dtype_of_obs = known.image_dtype if len(shape) == 3 else "float32"
-        spec = known.spec(known.hyper_from_json(values), tuple(shape), dtype_of_obs, actions)
+        values = share(known.hyper_from_json(trial.hyper), trial.workers, trial.scaling)
+        spec = known.spec(values, tuple(shape), dtype_of_obs, actions)
     except (KeyError, TypeError, ValueError):  # of an algorithm that had other fields then
         return None
-    return floor(spec, update_rows(spec), limits, dtype)
+    return floor(spec, update_rows(spec), limits, trial.dtype)

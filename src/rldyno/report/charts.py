@@ -86,10 +86,13 @@ def draw_stacked(
     x_title: str,
     form: str,
     columns: int = 3,
+    field: str = "contestant:N",
+    lines: int = 1,
 ) -> AltairChart:
     """A bar per contestant, made of parts: rows with `part`, `part_order`, `text` and the column.
 
-    `columns`: of the legend; three fit into the width of a telephone.
+    `columns`: of the legend; three fit into the width of a telephone. `field` names the bars, in so many
+    lines.
     """
     bars = (
         visible(data())
@@ -102,24 +105,24 @@ def draw_stacked(
                 scale=alt.Scale(nice=False),
                 axis=alt.Axis(format=form, tickCount=5, grid=False),
             ),
-            y=rows_axis(theme, "contestant:N"),
+            y=rows_axis(theme, field, lines),
             color=part_colour(theme, parts, palette, columns),
             order=alt.Order("part_order:Q"),
             tooltip=[
-                alt.Tooltip("contestant:N"),
+                alt.Tooltip(field, title="contestant"),
                 alt.Tooltip("part:N"),
                 alt.Tooltip("text:N", title=x_title),
             ],
         )
     )
-    return finished(bars, theme, title, height=alt.Step(26))
+    return finished(bars, theme, title, height=alt.Step(13 + 13 * lines))
 
 
 def draw_against_axis(
     theme: Theme, title: str, x_title: str, y_title: str, spread: str = "quartiles"
 ) -> AltairChart:
     """A value against an axis of the study, contestants side by side; `spread` names what the bars show."""
-    base = visible(data()).encode(
+    base = visible(data().transform_filter("isValid(datum.y)")).encode(
         x=alt.X(
             "x:O",
             title=x_title,

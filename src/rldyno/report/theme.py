@@ -38,6 +38,8 @@ PALETTES: dict[str, tuple[Colour, ...]] = {
         ("#5f4a37", "#866a50"),
         ("#b9b2a6", "#948d82"),
         ("#e6e2da", "#55514b"),
+        ("#7d2f3a", "#b8606c"),
+        ("#c9d3c4", "#6f7d6a"),
     ),
     "stages": (
         ("#ddd5ec", "#dcd2f0"),

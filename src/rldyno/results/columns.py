@@ -1,7 +1,8 @@
 """The registry of columns: every figure of the result table, described once.
 
 The table, answers, claims, advice, charts and the export's README select from it by name. A new figure is one
-`Column` in `trial_columns.py` or `condition_columns.py`, or in `rldyno.probe.metrics` for a sampled metric.
+`Column` in `trial_columns.py`, `team_columns.py` or `condition_columns.py`, or in `rldyno.probe.metrics` for
+a sampled metric.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from types import MappingProxyType
 from rldyno.columns import Column
 from rldyno.probe import metrics
 from rldyno.results.condition_columns import CONDITIONS, DEVICE, NOISE, VERDICTS
+from rldyno.results.team_columns import TEAM
 from rldyno.results.trial_columns import AGAINST_LIMITS, ENDING, LEARNING, SETTINGS, TRAINING, USE
 
 MACHINE_SHARE = "% of the machine · s"
@@ -77,6 +79,7 @@ _columns: dict[str, Column] = {
         TRAINING,
         AGAINST_LIMITS,
         USE,
+        TEAM,
         LEARNING,
         CONDITIONS,
         metrics.columns(),

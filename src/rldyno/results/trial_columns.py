@@ -48,7 +48,7 @@ SETTINGS = (
         may_be_empty=True,
     ),
     Column("device", str, "device", source="trial:device"),
-    Column("cores", int, "CPU cores the worker may use", source="trial:cores"),
+    Column("cores", int, "CPU cores that each worker may use", source="trial:cores"),
     Column("workers", int, "data-parallel worker processes", source="trial:workers"),
     Column(
         "collective",
@@ -62,6 +62,7 @@ SETTINGS = (
         "weak: every worker keeps its batch; strong: the workers divide it",
         source="trial:scaling",
     ),
+    Column("share_gpu", bool, "whether several workers may use one GPU", source="trial:share_gpu"),
     Column("dtype", str, "floating-point type of the network", source="trial:dtype"),
     Column(
         "caches",

@@ -29,6 +29,10 @@ PER_STEP = (
     + ", ".join(schema.SHARED_PHASES)
     + "): the same code, but it runs at a different speed in each process."
 )
+OF_TEAMS = (
+    "Of several workers the phases are those of worker 0 and the steps those of all; communicate is "
+    "averaging gradients and waiting for the other workers."
+)
 OVER_TIME = (
     "Time per step in each phase as training goes on, from one reading per second. Lines are medians over "
     "seeds, bands lie between the quartiles; both end where the contestant's shortest run ends. Not shown: "
@@ -65,7 +69,7 @@ CURVES = tuple(
         join=cost_band,
         progress=("step", f"{phase}_ns"),
     )
-    for phase in schema.PHASES
+    for phase in (*schema.PHASES, schema.COMMUNICATE)
 )
 
 
@@ -80,24 +84,27 @@ TABLE_COLUMNS = (
 
 
 def charts(material: Material) -> Any:
-    return material.panels(lambda place: [step_chart(place.group), *over_time(place)])
+    teams = any(group.axes["workers"] > 1 for group in material.groups)
+    return material.panels(lambda place: [step_chart(place.group, teams), *over_time(place)])
 
 
-def step_chart(group: Group) -> Chart:
+def step_chart(group: Group, teams: bool) -> Chart:
+    """`teams`: whether some comparison of the report has several workers."""
     draw = partial(
         draw_stacked,
-        parts=ORDERED,
+        parts=(*ORDERED, schema.COMMUNICATE) if teams else ORDERED,
         palette="phases",
         column="us",
         x_title="µs per step",
         form=",.3~r",
     )
-    return Chart("phases", "Time of a step, by phase", PER_STEP, draw, step_rows(group))
+    caption = f"{PER_STEP} {OF_TEAMS}" if teams else PER_STEP
+    return Chart("phases", "Time of a step, by phase", caption, draw, step_rows(group))
 
 
 def step_rows(group: Group) -> list[dict[str, Any]]:
     """The phases in microseconds per step, and as shares of training."""
-    rows = part_rows(group, {phase: f"phase_{phase}_s" for phase in ORDERED})
+    rows = part_rows(group, {phase: f"phase_{phase}_s" for phase in (*ORDERED, schema.COMMUNICATE)})
     steps = {name: float(np.mean(runs["steps"])) for name, runs in group.runs.items() if len(runs)}
     for row in rows:
         us = 1e6 * row["seconds"] / steps[row["contestant"]]
@@ -111,9 +118,9 @@ def over_time(place: GroupPlace) -> list[Chart]:
 
 
 def matters(curve: str, found: Mapping[str, Sequence[Band]]) -> bool:
-    for index, band in enumerate(found[curve]):
-        whole = sum(float(bands[index].y.sum()) for bands in found.values())
-        if band.y.sum() > LEAST_SHARE * whole:
+    for band in found[curve]:
+        same = [other for bands in found.values() for other in bands if other.contestant == band.contestant]
+        if band.y.sum() > LEAST_SHARE * sum(float(other.y.sum()) for other in same):
             return True
     return False
 
@@ -165,11 +172,12 @@ def step_cells(row: Row, runs: Runs | None) -> tuple[str, ...] | None:
     if found is None or shared is None:
         return None
     framework = found.estimate
+    communicating = runs.middle("communication_share") if runs is not None else None
     bounds = span(framework, FRAMEWORK.scale)
     return (
         number(framework.point * FRAMEWORK.scale) + (f" ({bounds})" if bounds else ""),
         number(shared * FRAMEWORK.scale),
-        f"{framework.point / (framework.point + shared):.0%}",
+        f"{framework.point / (framework.point + shared) * (1 - (communicating or 0)):.0%}",
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from rldyno.answers.groups import axis_words
+from rldyno.answers.axes import place_of, with_one_worker
 from rldyno.report.charts import draw_against_axis
 from rldyno.report.material import GroupPlace, Material
 from rldyno.report.section import Chart, ChartRow, Panel, Section, significant, slug, spread
@@ -59,8 +59,9 @@ class Family:
 
     @property
     def axis_title(self) -> str:
-        if self.axis == "workers" and self.members[0].group.axes["device"] != "cpu":
-            return "GPUs, one per worker"
+        if self.axis == "workers" and self.members[-1].group.axes["device"] != "cpu":
+            shared = self.members[-1].group.trials["share_gpu"].any()
+            return "workers, on one GPU" if shared else "GPUs, one per worker"
         return AXIS_TITLES.get(self.axis, self.axis.removeprefix("hyper."))
 
 
@@ -135,28 +136,21 @@ def families(places: Sequence[GroupPlace]) -> list[Family]:
     """One per numeric axis that varies and setting of all the others."""
     if not places:
         return []
+    items = [(place.group.axes, place) for place in places]
     first = places[0].group.axes
-    varying = [name for name in first if len({repr(place.group.axes[name]) for place in places}) > 1]
     found = []
     for axis in ("cores", "workers", *(name for name in first if name.startswith("hyper."))):
         alike: dict[tuple[Any, ...], list[GroupPlace]] = {}
-        for place in places:
-            axes = place.group.axes
+        for axes, place in with_one_worker(items) if axis == "workers" else items:
             if isinstance(axes[axis], int | float):
                 rest = tuple(value for name, value in axes.items() if name != axis)
                 alike.setdefault(rest, []).append(place)
         for members in alike.values():
             if len(members) > 1:
                 ordered = sorted(members, key=lambda place: place.group.axes[axis])
-                found.append(Family(axis, family_label(members[0], axis, varying), tuple(ordered)))
+                # One worker, the first, has no collective.
+                found.append(Family(axis, place_of(ordered[-1].group, axis), tuple(ordered)))
     return found
-
-
-def family_label(place: GroupPlace, axis: str, varying: Sequence[str]) -> str:
-    group = place.group
-    others = [name for name in varying if name not in ("algorithm", "environment", axis)]
-    words = [axis_words(name, group.axes[name]) for name in others if group.axes[name] is not None]
-    return ", ".join([f"{group.algorithm} on {group.environment}", *words])
 
 
 def tables(material: Material) -> list[Table]:

@@ -26,8 +26,8 @@ from rldyno.text.numbers import number
 from rldyno.text.tables import Table
 
 CAPTION = (
-    "Medians over seeds; lines lie between the quartiles. CPU is that of the worker and its child "
-    "processes, in percent of the cores it was given; RAM is that of the whole machine. Pale bars are "
+    "Medians over seeds; lines lie between the quartiles. CPU is that of the workers and their child "
+    "processes, in percent of the cores they were given; RAM is that of the whole machine. Pale bars are "
     "shown but not ranked."
 )
 
@@ -54,7 +54,11 @@ def of_column(name: str, *otherwise: str) -> Bars:
 BARS = {
     "final-score": of_column("final_return"),
     "training-time": of_column("watched_s"),
-    "cpu-use": Bars("CPU utilisation", "% of the trial's cores", pl.col("cpu_percent") / pl.col("cores")),
+    "cpu-use": Bars(
+        "CPU utilisation",
+        "% of the trial's cores",
+        pl.col("cpu_percent") / (pl.col("cores") * pl.col("workers")),
+    ),
     "memory-use": Bars("RAM utilisation", "% of the machine", pl.col("sampled_memory_percent")),
     "gpu-use": of_column("gpu_utilisation_percent", "sampled_gpu_percent"),
     "gpu-memory-use": Bars("Mean GPU memory", "MB", pl.col("sampled_gpu_memory_bytes") * 1e-6),
