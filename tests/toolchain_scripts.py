@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import rldyno_rig
 from rldyno.toolchains.catalogue import toolchain
@@ -42,18 +44,25 @@ SETTING_UP = """
 
 def run_script(contestant: str, script: str, algorithm: str = "dqn") -> None:
     """Run the script after SETTING_UP in the contestant's toolchain; its traceback is the failure."""
+    done = finish_script(contestant, script, algorithm)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+
+
+def finish_script(
+    contestant: str, script: str, algorithm: str = "dqn", variables: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.CompletedProcess[str]:
+    """The same, however it ends."""
     framework, _, mode = contestant.partition(":")
     source = str(Path(rldyno_rig.__file__).parents[1])
     setting_up = SETTING_UP.format(source=source, framework=framework, mode=mode, algorithm=algorithm)
-    done = subprocess.run(
+    return subprocess.run(
         [
             ensure([framework])[framework].path,
             "-I",
             "-c",
             textwrap.dedent(setting_up) + textwrap.dedent(script),
         ],
-        env={**os.environ, **toolchain(framework).worker_variables(1)},
+        env={**os.environ, **toolchain(framework).worker_variables(1), **variables},
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]

@@ -37,14 +37,18 @@ from rldyno_rig.backends.jax_maths import (
     flat_descend,
     flat_descend_many,
     flat_forward,
+    flat_gradient,
     flat_gradients,
+    flat_step,
     forward,
     gradient,
     named,
     prepare,
 )
+from rldyno_rig.backends.jax_team import averaging, meet
 from rldyno_rig.reference.optimiser import step_scalars
 from rldyno_rig.spec import STORED, Params, Spec
+from rldyno_rig.team.team import NATIVE, Team
 
 MODES = ("eager", "jit")
 INDEX_DTYPE = "int32"
@@ -67,7 +71,7 @@ def facts() -> Dict[str, Any]:
         "threads": int(os.environ["NPROC"]) if "NPROC" in os.environ else None,
         "tf32": jax.config.jax_default_matmul_precision == "tensorfloat32",
         "matmul_precision": jax.config.jax_default_matmul_precision,
-        "cpu_async_dispatch": False,
+        "cpu_async_dispatch": jax.config.jax_cpu_enable_async_dispatch,
         "preallocate": os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "true") == "true",
         "transfer": "put; jit on cpu: inside act and update",
     }
@@ -111,13 +115,20 @@ class Learner:
     """Eager mode, and what the other mode shares."""
 
     def __init__(self, spec: Spec, params: Params, dtype: str) -> None:
-        self.device = jax.config.jax_default_device
-        # One object, because JAX keeps every sharding that it is given or makes of a device.
-        self.placement = SingleDeviceSharding(self.device)
+        self._settle()
         self.spec, self.model = spec, Model(spec, dtype)
         self.layout = self.model.layout
+        self.average: Optional[Callable[[Array], Any]] = None
         zeros = {name: np.zeros_like(p) for name, p in params.items()}
         self.load({"params": params, "target": params, "m": zeros, "v": zeros, "t": 0})
+
+    def join(self, team: Team) -> None:
+        if team.collective == NATIVE:
+            before = self.state()
+            meet(team)
+            self._settle()
+            self.load(before)
+        self.average = averaging(team, self.flat)
 
     def put(self, *arrays: np.ndarray) -> Batch:
         return jax.device_put(arrays, self.placement)
@@ -165,6 +176,11 @@ class Learner:
         report, raw, clipped = self._gradients(self.put(*batch))
         return self.read(report)[0], self._unpack(raw), self._unpack(clipped)
 
+    def _settle(self) -> None:
+        self.device = jax.config.jax_default_device
+        # One object, because JAX keeps every sharding that it is given or makes of a device.
+        self.placement = SingleDeviceSharding(self.device)
+
     def _changed(self) -> None:
         self.weights, self.target_weights = named(self.model, self.flat), named(self.model, self.target)
 
@@ -176,7 +192,8 @@ class Learner:
 
     def _update(self, batch: Batch, scalars: np.ndarray) -> Array:
         report, raw = gradient(self.model, self.weights, self.target_weights, batch)
-        # Data-parallel workers average `raw` here.
+        if self.average is not None:
+            raw = jnp.asarray(self.average(raw))
         clipped = clip(self.model, raw)
         self.flat, self.m, self.v = self.model.step(self.model, self.flat, self.m, self.v, clipped, scalars)
         self.weights = named(self.model, self.flat)
@@ -200,6 +217,7 @@ class Learner:
 class JittedLearner(Learner):
     """One program for acting and one for the whole update, on donated buffers.
 
+    A worker of a team has two for an update: what comes before and after the gradients are averaged.
     On a CPU the programs take NumPy arrays as they are; `device_put` would add 180 µs.
     """
 
@@ -207,6 +225,7 @@ class JittedLearner(Learner):
         super().__init__(spec, params, dtype)
         self._choose, self._descend = self._program(flat_choose), self._program(flat_descend, (0, 1, 2))
         self._forward_flat, self._gradients_flat = self._program(flat_forward), self._program(flat_gradients)
+        self._differentiate, self._step = self._program(flat_gradient), self._program(flat_step, (0, 1, 2))
         self._copy = jax.jit(jnp.copy)
 
     def put(self, *arrays: np.ndarray) -> Batch:
@@ -235,13 +254,21 @@ class JittedLearner(Learner):
         return self._choose(self.flat, obs, noise)
 
     def _update(self, batch: Batch, scalars: np.ndarray) -> Array:
-        return self._run(self._descend, batch, scalars)
+        return self._run(self._descend if self.average is None else self._together, batch, scalars)
 
     def _run(self, program: Callable[..., Any], batch: Batch, scalars: Any) -> Array:
         """One update or several, whatever the program makes."""
         vectors = self.flat, self.m, self.v, self.target
         self.flat, self.m, self.v, report = program(*vectors, scalars, tuple(batch))
         return report
+
+    def _together(
+        self, flat: Array, m: Array, v: Array, target: Array, scalars: Any, batch: Batch
+    ) -> Tuple[Array, Array, Array, Array]:
+        """What `flat_descend` computes, with the others of the team."""
+        assert self.average is not None
+        report, raw = self._differentiate(flat, target, batch)
+        return (*self._step(flat, m, v, self.average(raw), scalars), report)
 
     def _forward(self, obs: Any, noise: Any = None) -> Weights:
         return self._forward_flat(self.flat, obs, noise)

@@ -23,6 +23,7 @@ Noises = Dict[str, Tuple[Array, Array]]
 Given = Tuple[Array, Noises]
 Loss = Tuple[Array, Optional[Array]]  # the loss, and the priorities where the algorithm has them
 LossOf = Callable[[Weights], Loss]
+Vectors = Tuple[Array, Array, Array]  # weights and moments, each flat
 
 
 class Model:
@@ -335,9 +336,7 @@ def clip(model: Model, gradient: Array) -> Array:
     return gradient * jnp.minimum(1, most / (norm + model.hyper.clip_eps))
 
 
-def adam(
-    model: Model, flat: Array, m: Array, v: Array, gradient: Array, scalars: Any
-) -> Tuple[Array, Array, Array]:
+def adam(model: Model, flat: Array, m: Array, v: Array, gradient: Array, scalars: Any) -> Vectors:
     """reference.optimiser.adam; optax corrects bias in the precision of the weights, which drifts."""
     hyper = model.hyper
     step, root = scalars[0], scalars[1]
@@ -346,14 +345,12 @@ def adam(
     return flat - step * m / (jnp.sqrt(v) * root + hyper.adam_eps), m, v
 
 
-def sgd(
-    model: Model, flat: Array, m: Array, v: Array, gradient: Array, scalars: Any
-) -> Tuple[Array, Array, Array]:
+def sgd(model: Model, flat: Array, m: Array, v: Array, gradient: Array, scalars: Any) -> Vectors:
     """p ← p − lr · g; `scalars` begin with the learning rate."""
     return flat - scalars[0] * gradient, m, v
 
 
-OPTIMISERS: Dict[str, Callable[..., Tuple[Array, Array, Array]]] = {"adam": adam, "sgd": sgd}
+OPTIMISERS: Dict[str, Callable[..., Vectors]] = {"adam": adam, "sgd": sgd}
 
 
 # The same as functions of flat vectors, for `jax.jit`.
@@ -366,9 +363,16 @@ def flat_choose(model: Model, flat: Array, obs: Array, noise: Optional[Array]) -
 def flat_descend(
     model: Model, flat: Array, m: Array, v: Array, target: Array, scalars: Array, batch: Batch
 ) -> Tuple[Array, Array, Array, Array]:
-    reported, raw = gradient(model, named(model, flat), named(model, target), batch)
-    # Data-parallel workers average `raw` here.
-    return (*model.step(model, flat, m, v, clip(model, raw), scalars), reported)
+    reported, raw = flat_gradient(model, flat, target, batch)
+    return (*flat_step(model, flat, m, v, raw, scalars), reported)
+
+
+def flat_gradient(model: Model, flat: Array, target: Array, batch: Batch) -> Tuple[Array, Array]:
+    return gradient(model, named(model, flat), named(model, target), batch)
+
+
+def flat_step(model: Model, flat: Array, m: Array, v: Array, raw: Array, scalars: Array) -> Vectors:
+    return model.step(model, flat, m, v, clip(model, raw), scalars)
 
 
 def flat_descend_many(
@@ -390,5 +394,5 @@ def flat_forward(model: Model, flat: Array, obs: Array, noise: Optional[Array]) 
 
 
 def flat_gradients(model: Model, flat: Array, target: Array, batch: Batch) -> Tuple[Array, Array, Array]:
-    reported, raw = gradient(model, named(model, flat), named(model, target), batch)
+    reported, raw = flat_gradient(model, flat, target, batch)
     return reported, raw, clip(model, raw)

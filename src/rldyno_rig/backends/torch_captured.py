@@ -16,7 +16,10 @@ from rldyno_rig.spec import Params, Spec
 
 
 class CapturedLearner(Learner):
-    """The kernels of acting and of the whole update, captured once per batch's place and replayed."""
+    """The kernels of acting and of the whole update, captured once per batch's place and replayed.
+
+    A worker of a team has two graphs for an update: between them the host averages gradients with the others.
+    """
 
     def __init__(self, spec: Spec, params: Params, device: str, dtype: str) -> None:
         super().__init__(spec, params, device, dtype)
@@ -26,6 +29,8 @@ class CapturedLearner(Learner):
         self.acting_model.convolve = convolve_by_product
         self.acting_model.product = split_product
         self.scalars: Dict[int, Scalars] = {}
+        self.gradient = torch.zeros_like(self.flat)  # of teams
+        self.stepping: Optional[Graph] = None
 
     def update_many(self, batches: Batch, lr: float) -> Tensor:
         """All in one graph, with one copy and one launch.
@@ -52,6 +57,8 @@ class CapturedLearner(Learner):
         return graph()
 
     def _update(self, batch: Batch, lr: float) -> Tensor:
+        if self.average is not None:
+            return self._update_together(batch, lr, self.average)
         return self._replay(batch[0].data_ptr(), lambda: [batch], [self.t], lr)
 
     def _fetch(self, tensors: Batch) -> Tuple[np.ndarray, ...]:
@@ -63,10 +70,7 @@ class CapturedLearner(Learner):
         self, place: int, batches: Callable[[], Iterable[Batch]], steps: Sequence[int], lr: float
     ) -> Tensor:
         """These steps on the batches at this address, which are looked at only to capture their graph."""
-        scalars = self.scalars.get(len(steps))
-        if scalars is None:
-            scalars = self.scalars[len(steps)] = Scalars(len(steps), self.model.dtype)
-        scalars.set([step_scalars(self.spec, t, lr) for t in steps])
+        scalars = self._scalars_of(steps, lr)
         graph = self.updating.get(place)
         if graph is None:
             each = scalars.device.unbind()
@@ -80,6 +84,37 @@ class CapturedLearner(Learner):
 
             graph = self.updating[place] = Graph(update, mutated=(self.flat, self.m, self.v))
         return graph().clone()
+
+    def _update_together(self, batch: Batch, lr: float, average: Callable[[Tensor], Tensor]) -> Tensor:
+        scalars = self._scalars_of([self.t], lr)
+        graph = self.updating.get(batch[0].data_ptr())
+        if graph is None:
+
+            def differentiate() -> Tensor:
+                report, gradient = self._gradient(batch)
+                self.gradient.copy_(gradient)
+                return report
+
+            graph = self.updating[batch[0].data_ptr()] = Graph(differentiate)
+        report = graph().clone()
+        average(self.gradient)
+        if self.stepping is None:
+
+            @torch.no_grad()
+            def step() -> None:
+                (given,) = scalars.device.unbind()
+                descend(self.model, self.flat, self.m, self.v, self.gradient, given)
+
+            self.stepping = Graph(step, mutated=(self.flat, self.m, self.v, self.gradient))
+        self.stepping()
+        return report
+
+    def _scalars_of(self, steps: Sequence[int], lr: float) -> Scalars:
+        scalars = self.scalars.get(len(steps))
+        if scalars is None:
+            scalars = self.scalars[len(steps)] = Scalars(len(steps), self.model.dtype)
+        scalars.set([step_scalars(self.spec, t, lr) for t in steps])
+        return scalars
 
 
 class Scalars:

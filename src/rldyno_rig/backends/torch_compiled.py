@@ -1,5 +1,7 @@
 """PyTorch compiled by Inductor: acting is one program, and so is a whole update.
 
+A worker of a team has two for an update: what comes before and after the gradients are averaged.
+
 Both modes compile the same functions to the same kernels. They differ in what calls the kernels: Python that
 `torch.compile` writes, or C++ inside an AOTInductor package. Shapes are fixed: a program per number of rows.
 """
@@ -17,7 +19,13 @@ import torch
 from torch import Tensor
 
 from rldyno_rig.backends.torch_eager import Learner
-from rldyno_rig.backends.torch_maths import Batch, traced_choose, traced_descend, traced_gradient
+from rldyno_rig.backends.torch_maths import (
+    Batch,
+    traced_choose,
+    traced_descend,
+    traced_gradient,
+    traced_step,
+)
 from rldyno_rig.identity import hashes
 from rldyno_rig.reference.optimiser import step_scalars
 from rldyno_rig.spec import Params, Spec
@@ -39,6 +47,8 @@ class CompiledLearner(Learner):
         super().__init__(spec, params, device, dtype)
         self.acting: Dict[int, Program] = {}
         self.updating: Dict[int, Program] = {}
+        self.differentiating: Dict[int, Program] = {}
+        self.stepping: Optional[Program] = None
         self.scalars = torch.zeros(2, dtype=self.model.dtype)
         self.scalars_host = self.scalars.numpy()
 
@@ -58,19 +68,37 @@ class CompiledLearner(Learner):
             # An update on a CPU is done when it returns: nothing reads these any more.
             scalars, place = self.scalars, None
             self.scalars_host[:] = step_scalars(self.spec, self.t, lr)
+        if self.average is None:
+            report = self._descend(batch, scalars)
+        else:
+            report, gradient = self._gradient(batch)
+            self._step(self.average(gradient), scalars)
+        self._consumed(place)
+        return report
+
+    def _gradient(self, batch: Batch) -> Tuple[Tensor, Tensor]:
+        inputs = [self.flat, self.target, *batch]
+        rows = batch[0].shape[0]
+        program = self.differentiating.get(rows)
+        if program is None:
+            program = self.differentiating[rows] = self._compile(traced_gradient, inputs)
+        report, gradient = program(inputs)
+        return report, gradient
+
+    def _descend(self, batch: Batch, scalars: Tensor) -> Tensor:
         inputs = [self.flat, self.target, self.m, self.v, scalars, *batch]
         rows = batch[0].shape[0]
         program = self.updating.get(rows)
         if program is None:
             program = self.updating[rows] = self._compile(traced_descend, inputs)
         (report,) = program(inputs)
-        self._consumed(place)
         return report
 
-    def _gradient(self, batch: Batch) -> Tuple[Tensor, Tensor]:
-        inputs = [self.flat, self.target, *batch]
-        report, gradient = self._compile(traced_gradient, inputs)(inputs)
-        return report, gradient
+    def _step(self, gradient: Tensor, scalars: Tensor) -> None:
+        inputs = [self.flat, self.m, self.v, gradient, scalars]
+        if self.stepping is None:
+            self.stepping = self._compile(traced_step, inputs)
+        self.stepping(inputs)
 
     def _compile(self, function: Traced, inputs: List[Tensor]) -> Program:
         compile_alone()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import numpy as np
 import torch
@@ -27,8 +27,10 @@ from rldyno_rig.backends.torch_maths import (
     gradient,
     named,
 )
+from rldyno_rig.backends.torch_team import averaging
 from rldyno_rig.reference.optimiser import step_scalars
 from rldyno_rig.spec import Params, Spec
+from rldyno_rig.team.team import Team
 
 
 class Learner:
@@ -52,6 +54,10 @@ class Learner:
         self.steps = torch.zeros((), device=self.device)  # t again, where the fused kernel reads it
         self.weights = {name: w.detach().requires_grad_() for name, w in named(self.model, self.flat).items()}
         self.target_weights = named(self.model, self.target)
+        self.average: Optional[Callable[[Tensor], Tensor]] = None
+
+    def join(self, team: Team) -> None:
+        self.average = averaging(team, self.flat)
 
     def put(self, *arrays: np.ndarray) -> Batch:
         """On a GPU an asynchronous copy; good until `Stage.PLACES` more of the same shapes."""
@@ -158,7 +164,8 @@ class Learner:
 
     def _update(self, batch: Batch, lr: float) -> Tensor:
         report, gradient = self._gradient(batch)
-        # Data-parallel workers average `gradient` here.
+        if self.average is not None:
+            gradient = self.average(gradient)
         with torch.no_grad():
             clipped = clip(self.model, gradient)
             if self.spec.optimiser == "sgd":

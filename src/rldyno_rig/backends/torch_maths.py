@@ -327,6 +327,15 @@ def traced_choose(model: Model, flat: Tensor, obs: Tensor, noise: Optional[Tenso
     return choose(model, named(model, flat), obs, noise)
 
 
+def traced_step(model: Model, flat: Tensor, m: Tensor, v: Tensor, gradient: Tensor, scalars: Tensor) -> Batch:
+    """What follows once a team has averaged its gradients.
+
+    Compilers drop the copy; without it they would write the clipped gradient back, which nobody reads.
+    """
+    descend(model, flat, m, v, gradient.clone(), scalars)
+    return ()
+
+
 def traced_descend(
     model: Model, flat: Tensor, target: Tensor, m: Tensor, v: Tensor, scalars: Tensor, *batch: Tensor
 ) -> Batch:

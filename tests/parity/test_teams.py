@@ -1,0 +1,123 @@
+"""Real processes that train together through the collective of their framework."""
+
+from __future__ import annotations
+
+import subprocess
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from rldyno_rig.team.team import MEETING_VARIABLE, RANK_VARIABLE
+from toolchain_scripts import finish_script
+
+MODES = ["torch:eager", "torch:compile", "torch:aot", "jax:eager", "jax:jit"]
+JOINING = """
+    import os
+    from rldyno_rig.clock import Clock
+    from rldyno_rig.reference.learner import ReferenceLearner
+    from rldyno_rig.team.link import TeamError
+    from rldyno_rig.team.team import join
+
+    SIZE, ROWS, PATIENCE_S = {size}, 12, 600.0
+    team = join(SIZE, "native", Clock(), PATIENCE_S)
+    learner = make("float64")
+"""
+
+
+def train_together(contestant: str, size: int, meeting: Path, script: str) -> list[str]:
+    """What each rank prints; its traceback is the failure."""
+    whole = textwrap.dedent(JOINING.format(size=size)) + textwrap.dedent(script)
+
+    def one(rank: int) -> subprocess.CompletedProcess[str]:
+        variables = {RANK_VARIABLE: str(rank), MEETING_VARIABLE: str(meeting)}
+        return finish_script(contestant, whole, variables=variables)
+
+    with ThreadPoolExecutor(size) as pool:
+        ended = list(pool.map(one, range(size)))
+    for done in ended:
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return [done.stdout for done in ended]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("contestant", "size"), [*((mode, 2) for mode in MODES), ("torch:eager", 3)])
+def test_workers_on_parts_of_a_batch_learn_as_one_on_the_whole(
+    contestant: str, size: int, tmp_path: Path
+) -> None:
+    """And stay the same to the last bit, over 100 updates."""
+    printed = train_together(
+        contestant,
+        size,
+        tmp_path / "meeting",
+        """
+        learner.join(team)
+        reference = ReferenceLearner(spec, params, "float64")
+        rng, first = np.random.default_rng(0), ROWS * team.rank
+        for _ in range(100):
+            batch = synthetic_batch(spec, rng, "float64", backend.INDEX_DTYPE, ROWS * SIZE)
+            handle = update(learner, tuple(part[first : first + ROWS] for part in batch))
+            reference.update(batch, 1e-2)
+        learner.read(handle)
+        state, wanted = learner.state(), reference.state()
+        for kind in ("params", "m", "v"):
+            for name, array in wanted[kind].items():
+                np.testing.assert_allclose(state[kind][name], array, rtol=0, atol=1e-10)
+        bits = [state[kind][name].tobytes().hex() for kind in ("params", "m", "v") for name in params]
+        result = team.finish()
+        assert result is None or (result.reductions, result.means) == (100, "gloo"), result
+        print("weights", *bits, flush=True)
+        os._exit(0)
+        """,
+    )
+    weights = {line for text in printed for line in text.splitlines() if line.startswith("weights")}
+    assert len(weights) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("contestant", ["torch:eager", "jax:jit"])
+def test_a_worker_that_is_gone_ends_the_others(contestant: str, tmp_path: Path) -> None:
+    first, second = train_together(
+        contestant,
+        2,
+        tmp_path / "meeting",
+        """
+        learner.join(team)
+        (batch, *_) = given("float64")
+        for step in range(10):
+            if (team.rank, step) == (1, 5):
+                os._exit(0)
+            try:
+                update(learner, batch)
+            except TeamError as error:
+                print("gone after", step, error, flush=True)
+                os._exit(0)
+        raise SystemExit("nobody noticed")
+        """,
+    )
+    assert "gone after 5 worker 0 lost another worker" in first
+    assert "gone" not in second
+
+
+@pytest.mark.slow
+def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+    """JAX cannot be given a socket, only the number of a port."""
+    (printed,) = train_together(
+        "jax:jit",
+        1,
+        tmp_path / "meeting",
+        """
+        import contextlib
+        import socket
+        from rldyno_rig.backends import jax_team
+        taken = socket.create_server(("127.0.0.1", 0))
+        jax_team.reserved_port = lambda team: contextlib.nullcontext(taken.getsockname()[1])
+        try:
+            learner.join(team)
+        except TeamError as error:
+            print(error, flush=True)
+            os._exit(0)
+        """,
+    )
+    assert "worker 0 cannot meet the others through jax.distributed" in printed
