@@ -78,6 +78,7 @@ fuzz: $(STAMP)  ## damaged records, wild studies, kills at every change of a fil
 	$(BIN)/python tests/fuzz.py all --count $(or $(FUZZ),10000)
 	$(BIN)/python tests/crash_points.py --all
 	$(BIN)/python tests/kills.py $(or $(KILLS),1000)
+	$(BIN)/python tests/slurm_kills.py 50
 
 clean:  ## remove what this checkout made (toolchains are shared and stay)
 	rm -rf $(VENV) .bench results .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -224,7 +224,7 @@ class PrivateSlurm:
         """End jobs and daemons, in whatever state they are."""
         with contextlib.suppress(subprocess.SubprocessError):
             subprocess.run(
-                [self._program("scancel"), "--user", getpass.getuser()],
+                [self.program("scancel"), "--user", getpass.getuser()],
                 env=self.environment, timeout=10, capture_output=True, check=False,
             )  # fmt: skip
         for name in [*(f"slurmd.{node}" for node in self.nodes), "slurmctld"]:
@@ -250,14 +250,14 @@ class PrivateSlurm:
         return (told and "SLURM_JOB_ID" in variables) or (daemon and (told or f"{self.home}/" in about))
 
     def start_controller(self) -> None:
-        self.run([self._program("slurmctld")])
+        self.run([self.program("slurmctld")])
 
     def start_node(self, node: str) -> None:
         """On CPUs of its own, where there are enough: its jobs inherit them."""
         available = sorted(os.sched_getaffinity(0))
         number = self.nodes.index(node) * self.cpus
         own = [available[(number + cpu) % len(available)] for cpu in range(self.cpus)]
-        words = [self._program("slurmd"), "-N", node, "-d", self._program("slurmstepd")]
+        words = [self.program("slurmd"), "-N", node, "-d", self.program("slurmstepd")]
         self.run(["taskset", "-c", ",".join(map(str, own)), *words])
 
     def kill_controller(self) -> None:
@@ -291,7 +291,7 @@ class PrivateSlurm:
     def wait_for_nodes(self) -> None:
         deadline = time.monotonic() + _PATIENCE_S
         while True:
-            listed = [self._program("sinfo"), "--noheader", "--Node", "--format=%T"]
+            listed = [self.program("sinfo"), "--noheader", "--Node", "--format=%T"]
             shown = subprocess.run(listed, env=self.environment, capture_output=True, text=True, check=False)
             states = shown.stdout.split()
             if len(states) == len(self.nodes) and set(states) <= {"idle", "allocated", "mixed", "completing"}:
@@ -313,14 +313,14 @@ class PrivateSlurm:
     def _of_nodes(self, folder: str) -> list[str]:
         return [f"{folder}/{node}" for node in self.nodes]
 
-    def _program(self, name: str) -> str:
+    def program(self, name: str) -> str:
         return str(self.home / "bin" / name if self.programs.unpacked else self.programs.path(name))
 
     def _munged(self) -> list[str]:
         places = {"key-file": "munge.key", "socket": "munge.socket", "pid-file": "munged.pid"}
         places |= {"log-file": "munged.log", "seed-file": "munged.seed"}
         words = [f"--{option}={self.home}/munge/{file}" for option, file in places.items()]
-        return [self._program("munged"), "--force", *words]
+        return [self.program("munged"), "--force", *words]
 
     def _write_wrappers(self) -> None:
         """Unpacked programs find their libraries through the loader: LD_LIBRARY_PATH would reach the jobs."""

@@ -21,7 +21,7 @@ from rldyno.launch.slurm_script import Needs, array_script, command_script
 from rldyno.records.attempts import TRIAL_LOCK
 from rldyno.records.files import write_atomically
 from rldyno.records.locks import lock_holder
-from rldyno.records.slurm_jobs import SlurmFolder, SlurmJobs
+from rldyno.records.slurm_jobs import SlurmFolder, SlurmJobs, Submission
 from rldyno.records.trial_state import log_tail
 from rldyno_rig.schema import OUTCOME_FILE
 
@@ -79,6 +79,8 @@ class SlurmLauncher:
         self._listed: dict[str, Job] = {}
         self._next_look = self._next_try = 0.0
         self._silent = False
+        self._made: set[str] = set()
+        """Names of the jobs that were submitted here."""
         self.scripts: list[Path] = []
         """Written so far."""
 
@@ -201,6 +203,7 @@ class SlurmLauncher:
             self._forget(new.name)
             raise
         self._write(self._jobs.with_job(new.name, job))
+        self._made.add(new.name)
         return job
 
     def _submit_continuing(self) -> None:
@@ -219,12 +222,18 @@ class SlurmLauncher:
             self._say(f"no job that goes on by itself yet: {error}")
 
     def _cancel_continuing(self) -> None:
-        """Not the job that this process is."""
+        """Not the job that this process is, and none whose name shows that the record is wrong."""
         old = [one for one in self._jobs.submissions if one.continues]
-        ids = [one.job for one in old if one.job not in (None, os.environ.get("SLURM_JOB_ID"))]
-        if old and self._submits:
-            self._queue.cancel(filter(None, ids))
-            self._write(self._jobs.without({one.name for one in old}))
+        if not old or not self._submits:
+            return
+        own = os.environ.get("SLURM_JOB_ID")
+        ids = [one.job for one in old if one.job not in (None, own) and self._may_cancel(one)]
+        self._queue.cancel(filter(None, ids))
+        self._write(self._jobs.without({one.name for one in old}))
+
+    def _may_cancel(self, one: Submission) -> bool:
+        listed = self._listed.get(one.job or "")
+        return listed.name == one.name if listed else one.name in self._made
 
     def _wait_for_room(self, error: RefusedError) -> None:
         self._next_try = time.monotonic() + _RETRY_S
