@@ -112,6 +112,11 @@ def test_a_script_with_every_setting() -> None:
     assert array_script("rldyno-0a1b2c3d-0002", asked, ("a.s0",), ROOT, LOGS, settings) == FULL
 
 
+def test_workers_may_share_a_gpu() -> None:
+    asked = needs(device="cuda", workers=2, share_gpu=True).options(SlurmSettings())
+    assert "--gres=gpu:1" in asked
+
+
 def test_the_script_of_the_job_that_goes_on() -> None:
     command = ["rldyno", "run", "/home/ann/my out"]
     text = command_script("rldyno-0a1b2c3d-0003", command, LOGS, SlurmSettings(partition="long"))

@@ -63,7 +63,7 @@ def measured(**changes: Any) -> Measured:
         "probe": probe,
         "hardware": Hardware(NoCounter(), None, NO_GPU_USED),
         "probe_cpu_s": 0.01,
-        "surroundings": Surroundings("host", Calibration(1000, 0.05), 800, None),
+        "surroundings": Surroundings("host", Calibration(1000, 0.05), 800, None, "a CPU"),
         "cpu_times": (CpuTimes(10.0, 100.0, 1.0), CpuTimes(12.0, 104.0, 1.4)),
     }
     return Measured(**{**fields, **changes})

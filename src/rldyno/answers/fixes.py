@@ -64,6 +64,10 @@ def quieter(results: Results, few_seeds: bool) -> str:
     return f"Run it again while the machine is idle (`rldyno doctor` shows other load): {code(command)}"
 
 
+def one_kind_of_machine(results: Results) -> str:
+    return f"Run it again on machines of one kind (on a cluster: --slurm constraint=KIND): {again(results)}"
+
+
 def repeat_disturbed(results: Results, max_noise: float) -> str:
     """The trials that were quiet stay."""
     command = run_command(results.directory, max_noise=max_noise)

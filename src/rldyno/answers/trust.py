@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rldyno.answers import fixes
+from rldyno.answers.machines import kinds_of_machines
 from rldyno.answers.ranking import EXPECTED
 from rldyno.columns import Column
 from rldyno.proofs.certificate import ABSENT, STALE, VALID
@@ -32,35 +33,9 @@ if TYPE_CHECKING:
 
 CLEAR, UNSURE, BARRED = "clear", "unsure", "barred"
 
-(
-    ALONE,
-    UNMEASURED,
-    UNREACHED,
-    SEEDS,
-    NOISE,
-    CERTIFICATE,
-    UNLEARNED,
-    PARITY,
-    CHANCE,
-    EQUAL,
-    PENDING,
-    UNTUNED,
-    CACHES,
-) = (
-    "alone",
-    "unmeasured",
-    "unreached",
-    "seeds",
-    "noise",
-    "certificate",
-    "unlearned",
-    "parity",
-    "chance",
-    "equal",
-    "pending",
-    "untuned",
-    "caches",
-)
+ALONE, UNMEASURED, UNREACHED, SEEDS, NOISE = "alone", "unmeasured", "unreached", "seeds", "noise"
+CERTIFICATE, UNLEARNED, PARITY, CHANCE = "certificate", "unlearned", "parity", "chance"
+EQUAL, PENDING, UNTUNED, CACHES, MACHINES = "equal", "pending", "untuned", "caches", "machines"
 
 KINDS = {
     ALONE: "nobody else could be ranked",
@@ -76,6 +51,7 @@ KINDS = {
     PENDING: "trials not ended",
     UNTUNED: "not tuned",
     CACHES: "unknown caches",
+    MACHINES: "different machines",
 }
 """Objections in a few words."""
 
@@ -362,6 +338,14 @@ def caches(results: Results, group: Group, metric: Column) -> Objection | None:
     return Objection(CACHES, False, words, f"Run it again: {fixes.again(results)}")
 
 
+def machines(results: Results, group: Group, metric: Column) -> Objection | None:
+    """Nodes of a cluster may be of different kinds: their difference must not pass for the contestants'."""
+    found = kinds_of_machines(group)
+    if found is None:
+        return None
+    return Objection(MACHINES, found.apart, found.words, fixes.one_kind_of_machine(results))
+
+
 Rule = Callable[[Results, "Group", Column], Objection | None]
 RULES: tuple[Rule, ...] = (
     alone,
@@ -377,6 +361,7 @@ RULES: tuple[Rule, ...] = (
     pending,
     untuned,
     caches,
+    machines,
 )
 
 

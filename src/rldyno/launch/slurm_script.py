@@ -22,11 +22,14 @@ class Needs:
     cores: int
     """Of each worker."""
     gpus: bool
-    """Whether each worker has a GPU."""
+    """Whether each worker has a GPU,"""
+    shared: bool
+    """or those of one node share one."""
 
     @staticmethod
     def of(trial: PreparedTrial) -> Needs:
-        return Needs(trial.file.workers, trial.file.cores, trial.file.device != "cpu")
+        file = trial.file
+        return Needs(file.workers, file.cores, file.device != "cpu", file.share_gpu)
 
     def options(self, settings: SlurmSettings) -> list[str]:
         per_node = min(self.workers, settings.workers_per_node or self.workers)
@@ -38,7 +41,7 @@ class Needs:
             "--hint=nomultithread",
         ]
         if self.gpus:
-            found.append(f"--gres={settings.gpu}:{per_node}")
+            found.append(f"--gres={settings.gpu}:{1 if self.shared else per_node}")
         return [*found, "--exclusive"] if settings.exclusive else found
 
 

@@ -29,6 +29,7 @@ class Surroundings(NamedTuple):
     best_calibration_ns: int | None
     """The shortest of the earlier trials on this machine; None for the first."""
     frequency_mhz: float | None
+    processor: str | None = None
 
 
 def noise_of(before: Surroundings, cpu_times: tuple[CpuTimes, CpuTimes] | None, cpu_s: float) -> Noise:
@@ -44,6 +45,7 @@ def noise_of(before: Surroundings, cpu_times: tuple[CpuTimes, CpuTimes] | None, 
     foreign, steal = taken_by_others(cpu_times, cpu_s)
     unread = None if cpu_times else "the times of the CPUs were not read"
     reasons = {
+        "processor": "the system does not name it" if before.processor is None else None,
         "calibration_slowdown": FIRST if slowdown is None else None,
         "steal_percent": (unread or NO_STEAL) if steal is None else None,
         "foreign_cpu_percent": (unread or "the trial was shorter than a tick") if foreign is None else None,
@@ -51,6 +53,7 @@ def noise_of(before: Surroundings, cpu_times: tuple[CpuTimes, CpuTimes] | None, 
     }
     return Noise(
         host=before.host,
+        processor=before.processor,
         calibration_ns=median_ns,
         calibration_spread=spread,
         calibration_slowdown=slowdown,

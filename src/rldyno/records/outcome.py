@@ -28,6 +28,8 @@ class Noise:
 
     host: str | None = None
     """The machine that ran the trial, as a hash."""
+    processor: str | None = None
+    """Its model: machines with the same one are of one kind. None in older records."""
     calibration_ns: int | None = None
     """Median time of a fixed computation right before the trial."""
     calibration_spread: float | None = None

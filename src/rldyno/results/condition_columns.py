@@ -19,6 +19,12 @@ CONDITIONS = (
 
 NOISE = (
     Column(
+        "processor",
+        str,
+        "model of the processor of the machine that ran the trial",
+        source="noise.processor",
+    ),
+    Column(
         "noise_calibration_spread",
         float,
         "spread of the calibration's repeats, relative",

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rldyno.errors import UNWRITABLE, Problem
-from rldyno.machine.facts import calibrate, host_sha256
+from rldyno.machine.facts import calibrate, cpu_model, host_sha256
 from rldyno.machine.noise import Surroundings, frequency_mhz
 from rldyno.probe import Probe
 from rldyno.probe.hardware import Hardware, open_hardware
@@ -138,7 +138,8 @@ def _measure(
 def _surroundings(conditions: Conditions, cpus: tuple[int, ...] | None) -> Surroundings:
     """The calibration runs on the CPUs that this process is pinned to."""
     host = host_sha256()
-    return Surroundings(host, calibrate(), conditions.best_calibration_ns.get(host), frequency_mhz(cpus))
+    best = conditions.best_calibration_ns.get(host)
+    return Surroundings(host, calibrate(), best, frequency_mhz(cpus), cpu_model())
 
 
 def idle_machine(conditions: Conditions, host: str, memory_percent: float) -> Idle:
