@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check browser private-slurm parity format setup toolchains clean bench bench-overhead bench-peers bench-contestants bench-nets bench-report fuzz
+.PHONY: help run test check browser private-slurm parity format setup toolchains clean bench bench-overhead bench-peers bench-contestants bench-nets bench-workers bench-report fuzz
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -54,7 +54,7 @@ format: $(STAMP)  ## format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: bench-overhead bench-peers bench-contestants bench-nets bench-report  ## every benchmark
+bench: bench-overhead bench-peers bench-contestants bench-nets bench-workers bench-report  ## every benchmark
 
 bench-overhead: $(STAMP)  ## what the loop, the probe and the lab cost
 	$(BIN)/rldyno setup numpy torch
@@ -70,6 +70,9 @@ bench-contestants: toolchains  ## time per act and update of every contestant, s
 bench-nets: toolchains  ## stooke2017's small network in every contestant, on one core, beside the paper's table
 	rm -rf .bench/nets
 	$(BIN)/rldyno nets --nets small --out .bench/nets
+
+bench-workers: toolchains  ## step time, communication and efficiency of two workers, per contestant and collective
+	$(BIN)/python bench/workers.py
 
 bench-report: $(STAMP)  ## a report over 10,000 synthetic trials: seconds, memory, size
 	$(BIN)/python bench/report.py

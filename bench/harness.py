@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -20,19 +20,48 @@ from rldyno.machine.cpus import available_cpus, place
 from rldyno.records import files as records
 from rldyno.session.preparation import trial_file, write_trial
 from rldyno.study.plan import Cell, Trial
-from rldyno.toolchains.resolve import resolve
+from rldyno.toolchains.resolve import ensure
 from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.schema import OUTCOME_FILE
+from rldyno_rig.team.share import WEAK
+from rldyno_rig.team.team import NONE
 from rldyno_rig.trial_file import Budget
 
+
+class Team(NamedTuple):
+    """The workers of a trial."""
+
+    workers: int
+    collective: str
+    scaling: str = WEAK
+
+    @property
+    def collectives(self) -> list[str]:
+        """Those that a toolchain may need a part for."""
+        return [] if self.collective == NONE else [self.collective]
+
+
+ALONE = Team(1, NONE)
+NAMES = ("algorithm", "contestant", "collective")
+"""Columns of words."""
 HOME = Path(__file__).resolve().parent.parent
 Json = dict[str, Any]
 
 
 def run_trial(
-    contestant: str, algorithm: str, environment: str, steps: int, seed: int = 0, **changes: Any
+    contestant: str,
+    algorithm: str,
+    environment: str,
+    steps: int,
+    seed: int = 0,
+    *,
+    team: Team = ALONE,
+    **changes: Any,
 ) -> tuple[Json, float]:
-    """(outcome.json, wall seconds of the whole process that a launcher starts) of one trial on one core."""
+    """(outcome.json, wall seconds of the whole process that a launcher starts) of one trial.
+
+    Each worker has one core. The other arguments are hyper-parameters.
+    """
     values = values_of(algorithm, environment, changes)
     cell = Cell(
         contestant,
@@ -41,19 +70,23 @@ def run_trial(
         max_episode_steps=None,
         device="cpu",
         cores=1,
-        workers=1,
+        workers=team.workers,
+        collective=team.collective,
+        scaling=team.scaling,
+        share_gpu=False,
         dtype="float32",
         division="closed",
         caches="cold",
         hyper=values,
         budget=Budget(steps),
     )
-    probe_cpu, (cpus, *_) = place(available_cpus(), 1, 1)
+    probe_cpu, cpus = place(available_cpus(), 1, 1, workers=team.workers)
     command = [sys.executable, "-m", "rldyno.trial.entry"]
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        write_trial(directory, trial_file(Trial(cell, seed, 0), resolve(cell.framework)))
-        where = [] if cpus is None else ["--cpus", str(cpus)]
+        interpreter = ensure([cell.framework], collectives={cell.framework: team.collectives})[cell.framework]
+        write_trial(directory, trial_file(Trial(cell, seed, 0), interpreter))
+        where = [] if cpus is None else ["--cpus", ",".join(map(str, cpus[: team.workers]))]
         watched = [] if probe_cpu is None else ["--probe-cpu", str(probe_cpu)]
         started = time.monotonic()
         done = subprocess.run([*command, name, *where, *watched], capture_output=True, text=True)
@@ -76,8 +109,8 @@ def report(name: str, title: str, rows: Sequence[Mapping[str, Any]], notes: Sequ
     for column in columns:
         table.add_column(
             column.replace("_", " "),
-            justify="left" if column in ("algorithm", "contestant") else "right",
-            no_wrap=column in ("algorithm", "contestant"),
+            justify="left" if column in NAMES else "right",
+            no_wrap=column in NAMES,
         )
     for row in rows:
         table.add_row(*(shown(row.get(column, "–")) for column in columns))
