@@ -143,6 +143,18 @@ def test_what_divides_must_also_make_sense(plan_of) -> None:
     assert "each of 2 workers has 1 environments × 3 rollout_steps do not divide into 2 minibatches" in said
 
 
+def test_crossings_of_more_cpus_are_left_out(plan_of) -> None:
+    lines = "cores = [1, 2]\nworkers = [1, 2]"
+    plan = plan_of('"numpy:eager"', f"{lines}\nmax_cpus = 2")
+    assert [(cell.workers, cell.cores) for cell in plan.cells] == [(1, 1), (2, 1), (1, 2)]
+    assert plan.study.left_out == ("workers 2 with cores 2: more CPUs than max_cpus = 2",)
+    whole = plan_of('"numpy:eager"', lines)
+    assert len(whole.cells) == 4
+    assert "max_cpus" not in whole.study.content
+    said = refusal(plan_of, '"numpy:eager"', "cores = [1, 2, 4]\nmax_cpus = 2")
+    assert "x.toml:2: cores: all trials with 4 need more CPUs than max_cpus = 2" in said
+
+
 def test_teams_are_refused_until_they_can_be_started(plan_of, monkeypatch) -> None:
     monkeypatch.setattr(placement, "MOST_WORKERS", 1)
     assert "they cannot be started yet" in refusal(plan_of, '"numpy:eager"', "workers = 2")

@@ -33,6 +33,7 @@ class StudyKeys(TypedDict, total=False):
     collective: Several
     scaling: Several
     share_gpu: bool
+    max_cpus: int
     seeds: Numbers | Mapping[str, Any]
     dtype: str
     division: str

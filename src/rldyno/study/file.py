@@ -25,6 +25,7 @@ from rldyno.study.division import check_division
 from rldyno.study.environments import check_environment
 from rldyno.study.placement import Placement, Places, place
 from rldyno.study.seeds import Adaptive, adaptive_part, all_seeds, whole
+from rldyno.study.width import fits, too_wide
 from rldyno.toml.lines import Location, key_name
 from rldyno.toml.models import add_mistakes
 from rldyno.toml.source import Source, read, spelled
@@ -111,6 +112,8 @@ class StudyFile(_Frozen):
     scaling: Axis[Literal["weak", "strong"]] = ("weak",)
     share_gpu: bool = False
     """Workers of one trial may use the same GPU."""
+    max_cpus: Processors | None = None
+    """Of one trial: crossings of cores and workers that need more are left out."""
     seeds: Annotated[Axis[Seed], BeforeValidator(all_seeds)]
     """All that may be needed."""
     adaptive: Annotated[Adaptive | None, BeforeValidator(adaptive_part)] = Field(
@@ -142,6 +145,10 @@ class Study(StudyFile):
     left_out: tuple[str, ...]
     """Crossings that cannot run, each with its reason: `numpy:eager on cuda: it runs on cpu only`."""
 
+    def fits(self, cores: int, workers: int) -> bool:
+        """Whether a trial may have so many of them."""
+        return fits(cores, workers, self.max_cpus)
+
     def axes(self, algorithm: str, environment: str) -> study_hyper.Axes:
         """What the study sets for one task, in the order of the fields."""
         return {
@@ -155,7 +162,7 @@ class Study(StudyFile):
         """What determines the trials: without titles and without what follows from the toolchains."""
         excluded = {"title", "question", "tensorboard", "placements", "left_out"}
         # Older versions did not have these keys: studies without them must keep their hash.
-        newer = ("adaptive", "caches", "collective", "scaling", "share_gpu")
+        newer = ("adaptive", "caches", "collective", "scaling", "share_gpu", "max_cpus")
         excluded |= {name for name in newer if getattr(self, name) == StudyFile.model_fields[name].default}
         content: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude=excluded)
         return content
@@ -189,6 +196,7 @@ def check_study(source: Source, catalogue: Catalogue | None = None) -> Study:
         source.mistake(("dtype",), 'tf32 is a precision of GPUs: give `devices = ["cuda"]`, or float32')
     places = Places(file.devices, file.workers, file.collective, file.scaling)
     placements, left_out = place(source, file.contestants, places, catalogue)
+    left_out += too_wide(source, file.cores, file.workers, file.max_cpus)
     tasks = study_hyper.read(source, hyper_table, file.algorithms, file.environments)
     _check_size(source, file, tasks, len(placements))
     if not source.mistakes:

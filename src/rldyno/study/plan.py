@@ -136,6 +136,8 @@ def _cells(study: Study) -> Iterator[Cell]:
             for max_episode_steps, cores, placement in itertools.product(
                 study.max_episode_steps, study.cores, study.placements
             ):
+                if not study.fits(cores, placement.workers):
+                    continue
                 yield Cell(
                     contestant=placement.contestant,
                     algorithm=algorithm,
