@@ -106,7 +106,7 @@ class FakeMachine:
 def sampled(monkeypatch: pytest.MonkeyPatch, seconds: list[float], tree: FakeTree, **options: Any):
     """A probe sampled at these times, and the rows it wrote."""
     output = io.StringIO()
-    probe = Probe(1, 20, output, 0, tree=tree, machine=FakeMachine(), **options)
+    probe = Probe([1], 20, output, 0, tree=tree, machine=FakeMachine(), **options)
     for second in seconds:
         monkeypatch.setattr("rldyno.probe.probe.time.monotonic_ns", lambda s=second: round(s * 1e9))
         assert probe.sample()

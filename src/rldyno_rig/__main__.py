@@ -27,7 +27,10 @@ if not __package__:
     sys.modules["rldyno_rig"] = package
     spec.loader.exec_module(package)
 
-from rldyno_rig.schema import PARTS_VARIABLE  # noqa: E402 (there is no such package before)
+from rldyno_rig.schema import CPUS_VARIABLE, PARTS_VARIABLE  # noqa: E402 (there is no such package before)
+
+if CPUS_VARIABLE in os.environ:  # before a library counts the CPUs, or starts a thread
+    os.sched_setaffinity(0, map(int, os.environ[CPUS_VARIABLE].split(",")))
 
 # Behind the toolchain's own packages, which stay what they are. An isolated interpreter ignores PYTHONPATH.
 sys.path += filter(None, os.environ.get(PARTS_VARIABLE, "").split(os.pathsep))

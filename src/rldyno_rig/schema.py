@@ -31,6 +31,9 @@ NATIVE_VARIABLE = "RLDYNO_NATIVE"
 # Where packages of optional parts of the toolchain are: directories, separated like those of PATH.
 PARTS_VARIABLE = "RLDYNO_PARTS"
 
+# The CPUs of a worker that cannot be pinned from outside, separated by commas: it pins itself.
+CPUS_VARIABLE = "RLDYNO_CPUS"
+
 # In the value of an environment variable: the directory of a trial's caches.
 CACHES_PLACE = "{caches}"
 

@@ -24,8 +24,9 @@ from rldyno_rig.parts.streams import streams
 from rldyno_rig.proof.forms import shape_of
 from rldyno_rig.recorder import Recorder
 from rldyno_rig.result_file import WorkerResult, crashed
+from rldyno_rig.team.names import home
 from rldyno_rig.team.share import share, share_of_budget
-from rldyno_rig.team.team import home, join, own_rank
+from rldyno_rig.team.team import join, own_rank
 from rldyno_rig.trial_file import TrialFile
 
 WARM_UP_CALLS = 3

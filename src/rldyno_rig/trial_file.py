@@ -100,6 +100,8 @@ class TrialFile:
     """Readings of the probe per second."""
     interpreter: Optional[str] = None
     """Python of the toolchain; None when there is none, and the trial cannot run."""
+    mpiexec: Optional[str] = None
+    """What starts the workers of a team with collective `host`."""
     isolated: bool = False
     """Start the interpreter without PYTHONPATH and the user's packages."""
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -109,6 +111,11 @@ class TrialFile:
     def __post_init__(self) -> None:
         if not self.backend:
             object.__setattr__(self, "backend", self.contestant.framework + "_")
+
+    @property
+    def cpus(self) -> int:
+        """That the trial needs: each worker has `cores` of its own."""
+        return self.workers * self.cores
 
     @property
     def framework(self) -> str:
@@ -154,6 +161,7 @@ class TrialFile:
             "hang_timeout_s": self.hang_timeout_s,
             "sample_hz": self.sample_hz,
             "interpreter": self.interpreter,
+            "mpiexec": self.mpiexec,
             "isolated": self.isolated,
             "variables": dict(self.variables),
             "conditions": self.conditions.to_json(),

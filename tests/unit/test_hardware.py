@@ -120,7 +120,7 @@ subprocess.run([sys.executable, "-S", "-c", "import time\\nwhile time.process_ti
 def test_counters_cover_threads_and_children_to_come() -> None:
     """With the kernel's own clock as the counter, which every machine has: 3 × 0.1 s."""
     worker = subprocess.Popen([sys.executable, "-S", "-c", BURN], stdin=subprocess.PIPE)
-    counters = Counters(worker.pid, {"task_clock_ns": 1, "nonsense": 999}, TYPE_SOFTWARE)
+    counters = Counters([worker.pid], {"task_clock_ns": 1, "nonsense": 999}, TYPE_SOFTWARE)
     worker.communicate(b"x")
     if "task_clock_ns" in counters.reasons:
         pytest.skip(counters.reasons["task_clock_ns"])
@@ -136,7 +136,7 @@ def test_a_counter_that_shared_the_hardware_is_scaled(monkeypatch: pytest.Monkey
     answers = iter([(400, 100, 100), (400, 100, 50), (0, 100, 0), (7, 1, 1)])
     monkeypatch.setattr(perf, "_perf_event_open", lambda pid, kind, config, flags: config)
     monkeypatch.setattr(perf.os, "read", lambda descriptor, size: perf.struct.pack("=QQQ", *next(answers)))
-    counters = Counters(1)
+    counters = Counters([1])
     assert counters.read() == {
         "instructions": 400,
         "cycles": 800,
@@ -149,7 +149,7 @@ def test_a_counter_that_shared_the_hardware_is_scaled(monkeypatch: pytest.Monkey
 def test_a_counter_that_counts_nothing_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perf, "_perf_event_open", lambda pid, kind, config, flags: config)
     monkeypatch.setattr(perf.os, "read", lambda descriptor, size: perf.struct.pack("=QQQ", 0, 100, 100))
-    counters = Counters(1)
+    counters = Counters([1])
     totals = counters.read()
     assert set(totals.values()) == {None}
     assert all("stayed at zero" in counters.reasons[name] for name in totals)
@@ -162,7 +162,7 @@ def test_without_the_right_to_count_the_kernel(monkeypatch: pytest.MonkeyPatch) 
         return config
 
     monkeypatch.setattr(perf, "_perf_event_open", user_only)
-    counters = Counters(1)
+    counters = Counters([1])
     assert (counters.reasons, counters.kernel) == ({}, False)
 
 

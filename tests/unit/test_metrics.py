@@ -78,7 +78,7 @@ def test_a_toy_metric_is_sampled_summarised_and_a_column(
 
 
 def test_a_toy_metric_without_a_reading_has_its_reason(toy: Metric[Any]) -> None:
-    probe = Probe(1, 20, io.StringIO(), 0, tree=FakeTree(), machine=FakeMachine())
+    probe = Probe([1], 20, io.StringIO(), 0, tree=FakeTree(), machine=FakeMachine())
     assert own_figures(probe, "board_mean_celsius") == {"board_mean_celsius": "no thermometer"}
 
 

@@ -66,7 +66,7 @@ def test_hardware_fills_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_second_of_samples_is_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     output = io.StringIO()
-    probe = Probe(1, 20, output, 0, tree=FakeTree(), machine=FakeMachine())
+    probe = Probe([1], 20, output, 0, tree=FakeTree(), machine=FakeMachine())
     lines = []
     for second in (0, 1.0, 1.05, 1.95, 2.0):
         monkeypatch.setattr("rldyno.probe.probe.time.monotonic_ns", lambda s=second: round(s * 1e9))

@@ -76,7 +76,7 @@ def proc(tmp_path: Path) -> FakeProc:
 
 
 def open_tree(proc: FakeProc, root: int) -> LinuxTree:
-    return LinuxTree(root, str(proc.root))
+    return LinuxTree([root], str(proc.root))
 
 
 def read(tree: Any) -> TreeUsage:

@@ -76,7 +76,7 @@ def fail(error: Exception) -> Any:
 def family() -> tuple[PortableTree, FakeProcess, FakeProcess]:
     child = FakeProcess(2, 1.5, 100)
     root = FakeProcess(1, 3.0, 1000, (child,))
-    tree = PortableTree(1, lambda pid: root)
+    tree = PortableTree([1], lambda pid: root)
     tree.discover()
     return tree, root, child
 
@@ -174,7 +174,7 @@ def test_portable_machine() -> None:
 @pytest.mark.parametrize("system", ["darwin", "win32"])
 def test_other_systems_are_watched_through_psutil(monkeypatch: pytest.MonkeyPatch, system: str) -> None:
     monkeypatch.setattr(sys, "platform", system)
-    assert isinstance(open_tree(os.getpid()), PortableTree)
+    assert isinstance(open_tree([os.getpid()]), PortableTree)
     assert isinstance(open_machine(), PortableMachine)
 
 
@@ -208,9 +208,9 @@ def test_psutil_and_proc_agree_on_a_real_tree() -> None:
         assert worker.stdout is not None
         worker.stdout.readline()
         rows = {}
-        for name, tree in (("psutil", PortableTree(worker.pid)), ("proc", open_tree(worker.pid))):
+        for name, tree in (("psutil", PortableTree([worker.pid])), ("proc", open_tree([worker.pid]))):
             output = io.StringIO()
-            probe = Probe(worker.pid, 20, output, time.monotonic_ns(), tree=tree)
+            probe = Probe([worker.pid], 20, output, time.monotonic_ns(), tree=tree)
             assert probe.sample()
             probe.write()
             (rows[name],) = csv.DictReader(io.StringIO(output.getvalue()))

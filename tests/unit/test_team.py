@@ -18,9 +18,10 @@ from rldyno_rig.clock import COMMUNICATE, Clock
 from rldyno_rig.parts.streams import streams
 from rldyno_rig.recorder import Recorder
 from rldyno_rig.team.link import LOCAL, Link, TeamError
+from rldyno_rig.team.names import HOST, NATIVE
 from rldyno_rig.team.result import TeamResult
 from rldyno_rig.team.share import STRONG, WEAK, UnevenError, share, share_of_budget
-from rldyno_rig.team.team import AGREE_EVERY, HOST, NATIVE, Team
+from rldyno_rig.team.team import AGREE_EVERY, Team
 from rldyno_rig.trial_file import Budget
 
 PATIENCE_S = 60.0

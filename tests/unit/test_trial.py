@@ -21,7 +21,7 @@ from rldyno.probe.hardware import NO_GPU_USED, Hardware
 from rldyno.probe.history import History
 from rldyno.probe.track import Track
 from rldyno.probe.tree import CpuTimes, TaskUsage
-from rldyno.trial import outcome
+from rldyno.trial import outcome, worker
 from rldyno.trial import runner as trial
 from rldyno.trial.outcome import Ending, Measured
 from rldyno_rig.trial_file import Conditions
@@ -135,7 +135,7 @@ def test_kernel_peak_counts_only_above_the_runners_own(tmp_path: Path) -> None:
 
 def test_silence_is_broken_by_growth_and_by_touch(tmp_path: Path) -> None:
     path = tmp_path / "progress.csv"
-    silence = trial.Silence(path, 1.0)
+    silence = worker.Silence(path, 1.0)
     start = silence._changed_ns
     assert not silence.too_long(start + 900_000_000)
     assert silence.too_long(start + 1_100_000_000)

@@ -20,7 +20,7 @@ from rldyno.processes.orphans import adopt_orphans, end_orphans
 _STOP_PATIENCE_S = 10.0
 
 Command = Callable[[PreparedTrial, tuple[int, ...], int | None], list[str]]
-"""From a trial, the CPUs of its worker and the CPU of the probe to the command that runs it."""
+"""From a trial, the CPUs of its workers and the CPU of the probe to the command that runs it."""
 
 
 def trial_command(trial: PreparedTrial, cpus: tuple[int, ...], probe_cpu: int | None) -> list[str]:
@@ -90,11 +90,11 @@ class LocalLauncher:
     def has_room(self, trial: PreparedTrial) -> bool:
         device = trial.file.device
         busy = {running.trial.file.device for running in self.running()} - {"cpu"}
-        return len(self._processes) < self._jobs and device not in busy and self._pool.has(trial.file.cores)
+        return len(self._processes) < self._jobs and device not in busy and self._pool.has(trial.file.cpus)
 
     def start(self, trial: PreparedTrial) -> None:
         adopt_orphans()
-        cpus = self._pool.take(trial.file.cores)
+        cpus = self._pool.take(trial.file.cpus)
         errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the process has ended)
         process = subprocess.Popen(
             self._command(trial, cpus, self._probe_cpu),

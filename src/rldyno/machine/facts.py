@@ -63,7 +63,7 @@ def _counter_reasons() -> dict[str, str | None]:
     from rldyno.probe.energy_metrics import CPU_ENERGY
     from rldyno.probe.rapl import RaplReader
 
-    counters = perf.Counters(os.getpid())
+    counters = perf.Counters([os.getpid()])
     counters.close()
     return {
         "cpu_energy_reason": RaplReader().reasons.get(CPU_ENERGY),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rldyno.probe.linux_tasks import LinuxTasks
@@ -23,15 +23,15 @@ def _stat_fields(data: bytes) -> list[bytes]:
 
 
 class LinuxTree:
-    """A process, its descendants, and everything else in its session.
+    """Some processes, their descendants, and everything else in their sessions.
 
     The kernel's ledger of a process (stat) covers all its threads, also ended ones, and in cutime and cstime
     the children it has waited for: a child that lives and dies between two discoveries is still counted.
     """
 
-    def __init__(self, root: int, proc: str = "/proc") -> None:
+    def __init__(self, roots: Sequence[int], proc: str = "/proc") -> None:
         self._proc = proc
-        self._root = root
+        self._roots = frozenset(roots)
         self._stat: dict[int, int] = {}
         self._foreign: set[int] = set()
         self._last_pid = b""
@@ -39,7 +39,8 @@ class LinuxTree:
         self._tasks = LinuxTasks(proc)
         self._no_uss: dict[str, str] = {}
         self._loadavg = os.open(f"{proc}/loadavg", os.O_RDONLY)
-        self._add(root)
+        for root in roots:
+            self._add(root)
 
     def _add(self, pid: int) -> None:
         with contextlib.suppress(OSError):
@@ -63,7 +64,7 @@ class LinuxTree:
         while grown:
             grown = False
             for pid, (parent, session) in list(parents.items()):
-                if parent in self._stat or session == self._root:
+                if parent in self._stat or session in self._roots:
                     self._add(pid)
                     del parents[pid]
                     grown = True
@@ -84,7 +85,7 @@ class LinuxTree:
                 # Once more from the start: a parent that was read before this child ended, and waited for it
                 # since, has the child's time now.
                 self._drop_ended()
-        raise ProcessLookupError(self._root)
+        raise ProcessLookupError(min(self._roots))
 
     def _drop_ended(self) -> None:
         for pid, descriptor in list(self._stat.items()):
@@ -139,8 +140,11 @@ class LinuxTree:
         return total
 
     def peak_rss_bytes(self) -> int | None:
+        return max(filter(None, map(self._peak_of, self._roots)), default=None)
+
+    def _peak_of(self, pid: int) -> int | None:
         try:
-            status = _read(f"{self._proc}/{self._root}/status")
+            status = _read(f"{self._proc}/{pid}/status")
         except OSError:
             return None
         for line in status.splitlines():

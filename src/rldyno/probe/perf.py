@@ -8,6 +8,7 @@ import os
 import platform
 import struct
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 HARDWARE = {"instructions": 1, "cycles": 0, "cache_references": 2, "cache_misses": 3}
@@ -25,25 +26,33 @@ _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 
 
 class Counters:
-    """Counts from now on, for a process that has one thread yet, and for all threads and children to come."""
+    """Counts from now on, for processes that have one thread each yet, and for all threads and children to
+    come.
+    """
 
-    def __init__(self, pid: int, events: dict[str, int] | None = None, kind: int = _TYPE_HARDWARE) -> None:
+    def __init__(
+        self, pids: Sequence[int], events: dict[str, int] | None = None, kind: int = _TYPE_HARDWARE
+    ) -> None:
         self.reasons: dict[str, str] = {}
         self.kernel = True
         """Whether the kernel's work for the process is counted too, or only its own."""
-        self._descriptors: dict[str, int] = {}
+        self._descriptors: dict[str, list[int]] = {}
         for name, config in (HARDWARE if events is None else events).items():
+            opened = self._descriptors.setdefault(name, [])
             try:
-                self._descriptors[name] = self._open(pid, kind, config)
+                for pid in pids:
+                    opened.append(self._open(pid, kind, config))
             except OSError as error:
                 self.reasons[name] = why_not(error)
+                for descriptor in self._descriptors.pop(name):
+                    os.close(descriptor)
 
     def _open(self, pid: int, kind: int, config: int) -> int:
         if self.kernel:
             try:
                 return _perf_event_open(pid, kind, config, _INHERIT)
             except OSError as error:
-                if error.errno not in (errno.EACCES, errno.EPERM) or self._descriptors:
+                if error.errno not in (errno.EACCES, errno.EPERM) or any(self._descriptors.values()):
                     raise
         descriptor = _perf_event_open(pid, kind, config, _INHERIT | _NO_KERNEL | _NO_HYPERVISOR)
         self.kernel = False
@@ -52,8 +61,9 @@ class Counters:
     def read(self) -> dict[str, int | None]:
         """Totals so far; a counter that had to share the hardware is scaled to the whole time."""
         totals: dict[str, int | None] = dict.fromkeys(self.reasons)
-        for name, descriptor in self._descriptors.items():
-            value, wanted_ns, counted_ns = struct.unpack("=QQQ", os.read(descriptor, 24))
+        for name, descriptors in self._descriptors.items():
+            read = [struct.unpack("=QQQ", os.read(descriptor, 24)) for descriptor in descriptors]
+            value, wanted_ns, counted_ns = map(sum, zip(*read, strict=True))
             totals[name] = None
             if not counted_ns:
                 self.reasons[name] = "other programs' counters left no room in the hardware"
@@ -66,8 +76,9 @@ class Counters:
         return totals
 
     def close(self) -> None:
-        for descriptor in self._descriptors.values():
-            os.close(descriptor)
+        for descriptors in self._descriptors.values():
+            for descriptor in descriptors:
+                os.close(descriptor)
         self._descriptors.clear()
 
 

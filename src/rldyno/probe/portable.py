@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import psutil
@@ -33,9 +33,9 @@ class _Reading(NamedTuple):
 
 
 class PortableTree:
-    def __init__(self, root: int, process: Any = psutil.Process) -> None:
-        self._root: Any = process(root)
-        self._members: dict[int, Any] = {root: self._root}
+    def __init__(self, roots: Sequence[int], process: Any = psutil.Process) -> None:
+        self._roots: list[Any] = [process(root) for root in roots]
+        self._members: dict[int, Any] = dict(zip(roots, self._roots, strict=True))
         self._readings: dict[int, _Reading] = {}
         self._user, self._system = Carry(), Carry()
         self._switches: dict[int, int] = {}
@@ -46,12 +46,10 @@ class PortableTree:
         self._unseen = dict(_UNSEEN)
 
     def discover(self) -> None:
-        try:
-            children = self._root.children(recursive=True)
-        except psutil.Error:
-            return
-        for child in children:
-            self._members.setdefault(child.pid, child)
+        for root in self._roots:
+            with contextlib.suppress(psutil.Error):
+                for child in root.children(recursive=True):
+                    self._members.setdefault(child.pid, child)
 
     def take(self) -> TreeUsage:
         for pid, member in list(self._members.items()):
@@ -64,7 +62,7 @@ class PortableTree:
                 self._readings.pop(pid, None)
         readings = self._readings.values()
         if not readings:
-            raise ProcessLookupError(self._root.pid)
+            raise ProcessLookupError(self._roots[0].pid)
         return TreeUsage(
             cpu_user_ns=self._user(round(sum(reading.user_s for reading in readings) * _NS)),
             cpu_system_ns=self._system(round(sum(reading.system_s for reading in readings) * _NS)),

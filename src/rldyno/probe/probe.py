@@ -6,6 +6,7 @@ import contextlib
 import operator
 import sys
 import time
+from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 from rldyno.probe.history import History
@@ -30,14 +31,14 @@ _RARE_COST = 1000
 _EVERY_SAMPLE = ("time_ns", *TreeUsage._fields)
 
 
-def open_tree(pid: int) -> Tree:
+def open_tree(pids: Sequence[int]) -> Tree:
     if sys.platform == "linux":
         from rldyno.probe.linux import LinuxTree
 
-        return LinuxTree(pid)
+        return LinuxTree(pids)
     from rldyno.probe.portable import PortableTree
 
-    return PortableTree(pid)
+    return PortableTree(pids)
 
 
 def open_machine() -> Machine:
@@ -51,7 +52,7 @@ def open_machine() -> Machine:
 
 
 class Probe:
-    """Samples the tree of `pid` whenever `sample` is called; `hz` is how often that should be.
+    """Samples the trees of `pids`, as one, whenever `sample` is called; `hz` is how often that should be.
 
     Times are nanoseconds of the monotonic clock since `spawn_ns`. Samples are kept as they were read, and
     made into rows of `output` once a second: what a crash can lose.
@@ -59,7 +60,7 @@ class Probe:
 
     def __init__(
         self,
-        pid: int,
+        pids: Sequence[int],
         hz: float,
         output: IO[str],
         spawn_ns: int,
@@ -88,7 +89,7 @@ class Probe:
         tree_only = [column for column in self._columns if column in _EVERY_SAMPLE]
         self._template = ",".join("%d" if name in tree_only else "" for name in self._columns) + "\n"
         self._order = operator.itemgetter(*(_EVERY_SAMPLE.index(column) for column in tree_only))
-        self.tree = tree or open_tree(pid)
+        self.tree = tree or open_tree(pids)
         self._machine = machine or open_machine()
         self._hardware = None if hardware is None or hardware.idle else hardware
         self._output = output

@@ -48,6 +48,8 @@ class Runtime:
     caches: Path | None = None
     """Where the process keeps compiled code and temporary files. None: where the user's programs do. Proofs,
     networks timed alone and limits share those, because nothing that they report is start-up."""
+    mpiexec: Path | None = None
+    """What starts teams with collective `host`."""
 
     @staticmethod
     def of(
@@ -64,7 +66,8 @@ class Runtime:
         part = interpreter.part_for(collective) if collective else None
         if part is not None:
             variables |= part.variables
-        return Runtime(interpreter.path, interpreter.isolated, variables)
+        mpiexec = None if part is None else part.mpiexec
+        return Runtime(interpreter.path, interpreter.isolated, variables, mpiexec=mpiexec)
 
     def command(self, arguments: Sequence[str]) -> list[str]:
         return [str(self.python), *(["-I"] if self.isolated else []), *arguments]
@@ -127,13 +130,35 @@ def start(
     spawn_ns: int | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start the interpreter with any arguments."""
-    return subprocess.Popen(
+    return start_command(
         runtime.command(arguments),
+        directory,
+        runtime.environment(spawn_ns),
+        cpus=cpus,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+    )
+
+
+def start_command(
+    command: Sequence[str],
+    directory: Path,
+    environment: Mapping[str, str],
+    *,
+    cpus: Sequence[int] | None = None,
+    stdin: Stream = subprocess.DEVNULL,
+    stdout: Stream,
+    stderr: Stream = subprocess.STDOUT,
+) -> subprocess.Popen[bytes]:
+    """Start a program that leads to rig processes."""
+    return subprocess.Popen(
+        command,
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
         cwd=directory,
-        env=runtime.environment(spawn_ns),
+        env=environment,
         bufsize=0,
         start_new_session=True,
         preexec_fn=die_with_parent(signal.SIGKILL, cpus),  # noqa: PLW1509 (one thread only)

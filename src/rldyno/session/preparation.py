@@ -116,12 +116,19 @@ def prepare(
 def trial_file(trial: Trial, interpreter: Interpreter) -> TrialFile:
     """The complete trial.json, but for the conditions right before the start."""
     chain, kind = toolchain(trial.cell.framework), network_kind(trial.cell.hyper.convolutions)
+    file = trial.to_file()
+    part = interpreter.part_for(file.collective)
     return replace(
-        trial.to_file(),
+        file,
         backend=chain.backend,
         interpreter=str(interpreter.path),
         isolated=interpreter.isolated,
-        variables={**chain.trial_variables(trial.cell.cores, kind), **native.variables()},
+        mpiexec=str(part.mpiexec) if part and part.mpiexec else None,
+        variables={
+            **chain.trial_variables(trial.cell.cores, kind),
+            **native.variables(),
+            **(part.variables if part else {}),
+        },
     )
 
 

@@ -11,8 +11,8 @@ from rldyno.toml.lines import Location
 from rldyno.toml.source import Source
 from rldyno.toolchains.contestants import Catalogue, Toolchain
 from rldyno_rig.contestant import Contestant
+from rldyno_rig.team.names import HOST, NATIVE, NONE
 from rldyno_rig.team.share import WEAK
-from rldyno_rig.team.team import HOST, NATIVE, NONE
 
 MOST_WORKERS = 1
 """Of one trial: as many as the trial runner can start."""

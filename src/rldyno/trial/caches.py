@@ -9,17 +9,20 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from rldyno.processes import caches
-from rldyno.processes.children import EndWatch, kill_all
+from rldyno.processes.children import kill_all
 from rldyno.processes.control import StopFlag
 from rldyno.processes.orphans import end_orphans
 from rldyno.processes.rig import Runtime
 from rldyno.records.files import Json, read_bytes
 from rldyno.records.locks import LockedError, locked
+from rldyno.trial.crew import Crew
 from rldyno.trial.outcome import Ending
-from rldyno.trial.worker import Silence, StoppedError, Worker
+from rldyno.trial.places import Places
+from rldyno.trial.worker import StoppedError
 from rldyno_rig import schema
 from rldyno_rig.trial_file import TrialFile
 
@@ -32,6 +35,8 @@ _COMPILED_FOR = (
     "device",
     "cores",
     "workers",
+    "collective",
+    "scaling",
     "dtype",
     "hyper",
 )
@@ -69,7 +74,7 @@ def fill(
     trial_dir: Path,
     trial: TrialFile,
     runtime: Runtime,
-    cpus: tuple[int, ...] | None,
+    places: Places,
     stop: StopFlag,
 ) -> float | None:
     """Start the contestant once without measuring it: build and warm-up, no training. Seconds that took.
@@ -84,7 +89,7 @@ def fill(
             with locked(place / "lock", _LONGEST_WAIT_S):
                 if mark.exists():
                     return None
-                seconds = _start_once(place, trial_dir, trial, runtime, cpus, stop)
+                seconds = _start_once(place, trial_dir, trial, runtime, places, stop)
                 caches.remove([place / "start"])
                 mark.touch()
                 return seconds
@@ -116,34 +121,34 @@ def _start_once(
     trial_dir: Path,
     trial: TrialFile,
     runtime: Runtime,
-    cpus: tuple[int, ...] | None,
+    places: Places,
     stop: StopFlag,
 ) -> float:
     directory = place / "start"
     directory.mkdir(exist_ok=True)
     (directory / schema.TRIAL_FILE).write_bytes(read_bytes(trial_dir / schema.TRIAL_FILE))
-    worker = Worker("fill", directory, runtime, trial_dir / schema.LOG_FILE, cpus, time.monotonic_ns())
-    silence = Silence(directory / schema.PROGRESS_FILE, trial.hang_timeout_s)
-    watch, parent = EndWatch(), os.getppid()
-    watch.add(worker.pid)
+    crew = Crew("fill", directory, trial, runtime, places, trial_dir)
     try:
-        while not worker.ended():
-            if stop.set or os.getppid() != parent:
-                raise StoppedError
-            if silence.too_long(time.monotonic_ns()):
-                worker.stop(signal.SIGABRT, watch)
-                raise UnfilledError(
-                    Ending("hung", f"filling its caches: no progress for {trial.hang_timeout_s:g} s")
-                )
-            watch.wait(_LONGEST_WAIT_S)
+        ending = _until_end(crew, stop)
     finally:
-        if not worker.ended():
-            worker.stop(signal.SIGTERM, watch)
-        kill_all(worker.pid, [])
+        crew.stop(signal.SIGTERM)
+        for pid in crew.pids:
+            kill_all(pid, [])
         end_orphans((), of_workers_only=True)
-        watch.close()
-    ending = Ending.from_exit(worker.exit_code)
+        crew.close()
     if ending.reason:
-        message = f"the start that fills its caches failed: {ending.message}"
-        raise UnfilledError(Ending(ending.reason, message, ending.exit_code))
-    return worker.seconds
+        raise UnfilledError(
+            replace(ending, message=f"the start that fills its caches failed: {ending.message}")
+        )
+    return crew.seconds
+
+
+def _until_end(crew: Crew, stop: StopFlag) -> Ending:
+    parent = os.getppid()
+    while not crew.over():
+        if stop.set or os.getppid() != parent:
+            raise StoppedError
+        if (ending := crew.misbehaves(time.monotonic_ns())) is not None:
+            return ending
+        crew.wait(_LONGEST_WAIT_S)
+    return crew.finish()

@@ -18,9 +18,9 @@ def run_one(directory: Path, cpus: str | None, probe_cpu: int | None) -> int:
     from rldyno.trial.worker import StoppedError
 
     if cpus is None:
-        cores = read_trial(directory).cores
-        free, pool = place(available_cpus(), cores)
-        worker_cpus = None if pool is None else pool[:cores]
+        needed = read_trial(directory).cpus
+        free, pool = place(available_cpus(), needed)
+        worker_cpus = None if pool is None else pool[:needed]
         probe_cpu = free if probe_cpu is None else probe_cpu
     else:
         worker_cpus = parse_cpus(cpus)

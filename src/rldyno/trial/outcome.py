@@ -20,6 +20,7 @@ from rldyno.records.status import ABSENT, DONE, FAILED
 from rldyno.records.trial_state import log_tail
 from rldyno_rig import schema
 from rldyno_rig.result_file import WorkerResult
+from rldyno_rig.team.names import home
 
 if TYPE_CHECKING:
     from rldyno.probe import Probe
@@ -36,6 +37,13 @@ class Ending:
     reason: str
     message: str
     exit_code: int | None = None
+    rank: int | None = None
+    """Of the worker of a team that it is about."""
+
+    @property
+    def own_words(self) -> str:
+        """Goes before what the worker itself says."""
+        return "" if self.rank is None else f"worker {self.rank}: "
 
     @staticmethod
     def absent(message: str) -> Ending:
@@ -43,15 +51,15 @@ class Ending:
         return Ending(ABSENT, message)
 
     @staticmethod
-    def from_exit(exit_code: int) -> Ending:
+    def from_exit(exit_code: int, rank: int | None = None) -> Ending:
+        who, was = ("", "") if rank is None else (f"worker {rank} ", "was ")
         if exit_code < 0:
-            return Ending("killed", f"killed by {signal_name(-exit_code)}", exit_code)
+            return Ending("killed", f"{who}{was}killed by {signal_name(-exit_code)}", exit_code, rank)
         if exit_code > 0:
             if exit_code == schema.NOT_FINITE:
-                return Ending(
-                    "nan", "crashed after the environment gave rewards that are not finite", exit_code
-                )
-            return Ending("crashed", f"exited with code {exit_code}", exit_code)
+                message = f"{who}crashed after the environment gave rewards that are not finite"
+                return Ending("nan", message, exit_code, rank)
+            return Ending("crashed", f"{who}exited with code {exit_code}", exit_code, rank)
         return Ending("", "", exit_code)
 
 
@@ -92,9 +100,10 @@ def make_outcome(
     trial_dir: Path | None = None,
 ) -> Outcome:
     """Without `measured` the worker never ran."""
-    result, flaw = (None, "") if trial_dir is None else read_result(trial_dir / schema.RESULT_FILE)
+    own = None if trial_dir is None else home(trial_dir, ending.rank or 0)
+    result, flaw = (None, "") if own is None else read_result(own / schema.RESULT_FILE)
     status, reason, message = verdict(ending, result, flaw, measured)
-    tail = log_tail(trial_dir / schema.LOG_FILE) if status == FAILED and trial_dir else None
+    tail = log_tail(own / schema.LOG_FILE) if status == FAILED and own else None
     if tail and message == ending.message and ending.reason == "crashed":
         message += f": {tail.splitlines()[-1].strip()[:200]}"  # Python's last line names the exception
     signalled = ending.exit_code is not None and ending.exit_code < 0
@@ -140,7 +149,7 @@ def verdict(
     if ending.reason == "killed" and measured:
         return FAILED, "killed", ending.message + _memory_hint(ending, measured)
     if ending.reason == "crashed" and result and result.reason in schema.FAILED_REASONS and result.message:
-        return FAILED, result.reason, result.message
+        return FAILED, result.reason, ending.own_words + result.message
     if ending.reason:
         return FAILED, ending.reason, ending.message
     if result is None:

@@ -22,7 +22,7 @@ from rldyno.probe.perf import Counters
 from rldyno.probe.probe import open_machine
 from rldyno.probe.readings import Counted, Idle
 from rldyno.processes.caches import WARM
-from rldyno.processes.children import EndWatch, kill_all
+from rldyno.processes.children import kill_all
 from rldyno.processes.control import CANNOT_WRITE, StopFlag, pin, stop_signals
 from rldyno.processes.orphans import adopt_orphans, children, end_leftovers, end_orphans
 from rldyno.processes.rig import Runtime
@@ -33,15 +33,16 @@ from rldyno.records.outcome import Outcome
 from rldyno.records.seal import altered_files, file_hashes, write_record
 from rldyno.records.trial_records import read_outcome, read_trial
 from rldyno.trial import caches
+from rldyno.trial.crew import Crew
 from rldyno.trial.outcome import Ending, Measured, make_outcome
-from rldyno.trial.worker import AbsentError, Silence, StoppedError, Worker
+from rldyno.trial.places import Places
+from rldyno.trial.worker import AbsentError, StoppedError
 from rldyno_rig import schema
 from rldyno_rig.trial_file import Conditions, TrialFile
 
 _CHECK_NS = 1_000_000_000
 _LONGEST_WAIT_S = 0.25
 """A signal only sets a flag: it is noticed after this long at most."""
-_LOG_LIMIT_BYTES = 64 * 2**20
 
 
 def run_trial(trial_dir: Path, cpus: tuple[int, ...] | None, probe_cpu: int | None) -> Outcome:
@@ -90,9 +91,10 @@ def _attempt(
         runtime, started_at = runtime_of(trial, place), now_iso()
         filled_s: float | None = None
         try:
+            places = Places.of(trial, cpus, runtime.environment())
             if trial.caches == WARM and place is not None:
-                filled_s = caches.fill(place, trial_dir, trial, runtime, cpus, stop)
-            outcome = _measure(trial_dir, trial, attempt, runtime, cpus, probe_cpu, stop)
+                filled_s = caches.fill(place, trial_dir, trial, runtime, places, stop)
+            outcome = _measure(trial_dir, trial, attempt, runtime, cpus, places, probe_cpu, stop)
         except caches.UnfilledError as error:
             outcome = make_outcome(trial.trial, attempt, error.ending, started_at, trial_dir=trial_dir)
         except AbsentError as error:
@@ -111,27 +113,25 @@ def _measure(
     attempt: int,
     runtime: Runtime,
     cpus: tuple[int, ...] | None,
+    places: Places,
     probe_cpu: int | None,
     stop: StopFlag,
 ) -> Outcome:
     surroundings = _surroundings(trial.conditions, cpus)
     machine = open_machine()
     idle = idle_machine(trial.conditions, surroundings.host, machine.memory_percent())
-    hardware = open_hardware(trial.device, trial.workers, runtime.environment())
+    hardware = open_hardware(trial.device, 1 if trial.share_gpu else trial.workers, runtime.environment())
     kills, before = machine.oom_kills(), machine.cpu_times(cpus)
     started_at = now_iso()
     others = children()
-    worker = Worker("train", trial_dir, runtime, trial_dir / schema.LOG_FILE, cpus, time.monotonic_ns())
+    crew = Crew("train", trial_dir, trial, runtime, places, trial_dir)
     pin(None if probe_cpu is None else (probe_cpu,))
-    ending, measured = _watch(worker, trial_dir, trial, stop, surroundings, hardware, others)
+    ending, measured = _watch(crew, trial_dir, trial, stop, surroundings, hardware, others)
     measured.cpu_times = before, machine.cpu_times(cpus)
     measured.out_of_memory = kills is not None and kills != machine.oom_kills()
-    measured.cores = trial.cores if cpus is None else len(cpus)
+    measured.cores = trial.cpus if cpus is None else len(cpus)
     measured.idle = idle
-    measured.affinity = {
-        "worker": None if cpus is None else list(cpus),
-        "probe": None if probe_cpu is None else [probe_cpu],
-    }
+    measured.affinity = places.to_json(probe_cpu)
     return make_outcome(trial.trial, attempt, ending, started_at, measured, trial_dir)
 
 
@@ -156,11 +156,12 @@ def idle_machine(conditions: Conditions, host: str, memory_percent: float) -> Id
 
 def runtime_of(trial: TrialFile, place: Path | None) -> Runtime:
     """`place`: of its caches."""
-    return Runtime(Path(trial.interpreter or ""), trial.isolated, trial.variables, place)
+    mpiexec = None if trial.mpiexec is None else Path(trial.mpiexec)
+    return Runtime(Path(trial.interpreter or ""), trial.isolated, trial.variables, place, mpiexec)
 
 
 def _watch(
-    worker: Worker,
+    crew: Crew,
     trial_dir: Path,
     trial: TrialFile,
     stop: StopFlag,
@@ -168,34 +169,32 @@ def _watch(
     hardware: Hardware,
     others: Collection[int],
 ) -> tuple[Ending, Measured]:
-    """Sample until the worker ends or must be ended. Whatever happens here, no process is left behind, but
+    """Sample until the crew ends or must be ended. Whatever happens here, no process is left behind, but
     for `others`: children of this process that were there before.
     """
-    watch = EndWatch()
-    watch.add(worker.pid)
-    counters = Counters(worker.pid)
+    counters = Counters(crew.pids)
     probe: Probe | None = None
     cpu_before = time.process_time()
     try:
         output = (trial_dir / schema.SAMPLES_FILE).open("w", encoding="ascii", newline="")
-        probe = Probe(worker.pid, trial.sample_hz, output, worker.spawn_ns, hardware=hardware)
-        ending = _sample_until_end(worker, trial_dir, probe, watch, stop, trial.hang_timeout_s)
+        probe = Probe(crew.pids, trial.sample_hz, output, crew.spawn_ns, hardware=hardware)
+        ending = _sample_until_end(crew, probe, stop)
     finally:
         strays = probe.pids() if probe else []
-        if not worker.ended():
-            worker.stop(signal.SIGTERM, watch)
-        kill_all(worker.pid, [pid for pid in strays if pid != worker.pid])
+        crew.stop(signal.SIGTERM)
+        for pid in crew.pids:
+            kill_all(pid, [stray for stray in strays if stray not in crew.pids])
         end_orphans(others)
-        watch.close()
-        hardware.finish(worker.end_ns - worker.spawn_ns)
+        crew.close()
+        hardware.finish(crew.end_ns - crew.spawn_ns)
         hardware.close()
         counted = Counted(counters.read(), counters.reasons, counters.kernel)
         counters.close()
         if probe:
             probe.close()
     return ending, Measured(
-        wall_ns=worker.end_ns - worker.spawn_ns,
-        usage=worker.usage,
+        wall_ns=crew.end_ns - crew.spawn_ns,
+        usage=crew.usage,
         probe=probe,
         probe_cpu_s=time.process_time() - cpu_before,
         surroundings=surroundings,
@@ -204,40 +203,26 @@ def _watch(
     )
 
 
-def _sample_until_end(
-    worker: Worker,
-    trial_dir: Path,
-    probe: Probe,
-    watch: EndWatch,
-    stop: StopFlag,
-    hang_timeout_s: float,
-) -> Ending:
+def _sample_until_end(crew: Crew, probe: Probe, stop: StopFlag) -> Ending:
     parent = os.getppid()
-    silence = Silence(trial_dir / schema.PROGRESS_FILE, hang_timeout_s)
-    log = trial_dir / schema.LOG_FILE
     next_sample = next_check = time.monotonic_ns()
-    may_have_ended = True
+    may_be_over = True
     while True:
         now = time.monotonic_ns()
         if now >= next_sample:
             probe.sample()
             next_sample += probe.interval_ns * (1 + (now - next_sample) // probe.interval_ns)
-        if may_have_ended and worker.ended():
-            return Ending.from_exit(worker.exit_code)
+        if may_be_over and crew.over():
+            return crew.finish()
         if stop.set:
             raise StoppedError
         if stop.time_is_up:
-            worker.stop(signal.SIGTERM, watch)
-            return Ending("killed", "the time limit of its job was near: give it more time", worker.exit_code)
+            crew.stop(signal.SIGTERM)
+            return Ending("killed", "the time limit of its job was near: give it more time")
         if now >= next_check:
             next_check = now + _CHECK_NS
             if os.getppid() != parent:
                 raise StoppedError
-            if silence.too_long(now):
-                # faulthandler answers SIGABRT with every thread's traceback: the log shows where it hung.
-                worker.stop(signal.SIGABRT, watch)
-                return Ending("hung", f"no progress for {hang_timeout_s:g} s", worker.exit_code)
-            if log.stat().st_size > _LOG_LIMIT_BYTES:
-                worker.stop(signal.SIGTERM, watch)
-                return Ending("killed", f"{schema.LOG_FILE} grew beyond 64 MiB", worker.exit_code)
-        may_have_ended = watch.wait(min((next_sample - time.monotonic_ns()) / 1e9, _LONGEST_WAIT_S))
+            if (ending := crew.misbehaves(now)) is not None:
+                return ending
+        may_be_over = crew.wait(min((next_sample - time.monotonic_ns()) / 1e9, _LONGEST_WAIT_S))

@@ -1,18 +1,12 @@
-"""The process of a trial that computes: started, awaited, stopped."""
+"""A process of a trial that computes, and whether it shows life."""
 
 from __future__ import annotations
 
 import os
 import resource
-import signal
+import subprocess
 import time
 from pathlib import Path
-
-from rldyno.errors import UNWRITABLE
-from rldyno.processes.children import EndWatch, signal_group
-from rldyno.processes.rig import FAULT_HANDLER, Runtime, start_rig
-
-_GRACE_S = 2.0
 
 
 class StoppedError(Exception):
@@ -24,37 +18,15 @@ class AbsentError(Exception):
 
 
 class Worker:
-    """A rig process, leader of its own session and process group."""
+    """A process of a trial, leader of its own session and process group."""
 
-    def __init__(
-        self,
-        job: str,
-        directory: Path,
-        runtime: Runtime,
-        log: Path,
-        cpus: tuple[int, ...] | None,
-        spawn_ns: int,
-    ) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], spawn_ns: int) -> None:
         self.spawn_ns = spawn_ns
         self.status: int | None = None
         self.usage: resource.struct_rusage | None = None
         self.end_ns = spawn_ns
-        try:
-            with log.open("wb") as output:
-                self._process = start_rig(
-                    job,
-                    directory,
-                    runtime,
-                    cpus=cpus,
-                    stdout=output,
-                    spawn_ns=spawn_ns,
-                    options=FAULT_HANDLER,
-                )
-        except OSError as error:
-            if error.errno in UNWRITABLE:
-                raise
-            raise AbsentError(f"cannot start {runtime.python}: {error.strerror or error}") from error
-        self.pid = self._process.pid
+        self._process = process
+        self.pid = process.pid
 
     def ended(self) -> bool:
         if self.status is None:
@@ -72,21 +44,6 @@ class Worker:
     def exit_code(self) -> int:
         """As the subprocess module has it: negative is the signal that ended it."""
         return int(self._process.returncode or 0)
-
-    @property
-    def seconds(self) -> float:
-        """From its start to its end."""
-        return (self.end_ns - self.spawn_ns) / 1e9
-
-    def stop(self, first_signal: int, watch: EndWatch, grace_s: float = _GRACE_S) -> None:
-        """Send the signal, wait for a short time, then kill the whole group."""
-        signal_group(self.pid, first_signal)
-        deadline = time.monotonic() + grace_s
-        while not self.ended() and time.monotonic() < deadline:
-            watch.wait(deadline - time.monotonic())
-        signal_group(self.pid, signal.SIGKILL)
-        while not self.ended():
-            watch.wait(1.0)
 
 
 class Silence:

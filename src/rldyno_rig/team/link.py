@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Dict, List, Optional
 
+from rldyno_rig.team.names import LOST
+
 POLL_S = 0.02
 _LENGTH = struct.Struct("!I")
 _RANK = struct.Struct("!I")
@@ -79,13 +81,13 @@ class Link:
         try:
             other.sendall(_LENGTH.pack(len(data)) + data)
         except OSError as error:
-            raise TeamError("worker {} lost another worker: {}".format(self.rank, error)) from error
+            raise TeamError("worker {} {}: {}".format(self.rank, LOST, error)) from error
 
     def _receive(self, other: socket.socket) -> bytes:
         try:
             return _exactly(other, _LENGTH.unpack(_exactly(other, _LENGTH.size))[0])
         except OSError as error:
-            raise TeamError("worker {} lost another worker: {}".format(self.rank, error)) from error
+            raise TeamError("worker {} {}: {}".format(self.rank, LOST, error)) from error
 
 
 def _receive_others(size: int, meeting: Path, host: str, deadline: float) -> List[socket.socket]:

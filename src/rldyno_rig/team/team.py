@@ -12,25 +12,26 @@ import numpy as np
 from rldyno_rig.clock import COMMUNICATE, UPDATE, Clock
 from rldyno_rig.team import host
 from rldyno_rig.team.link import LOCAL, Link, TeamError
+from rldyno_rig.team.names import (
+    ADDRESS_VARIABLE,
+    COLLECTIVES,
+    HOROVOD,
+    HOST,
+    LOST,
+    MEETING_VARIABLE,
+    NATIVE,
+    NONE,
+    RANK_VARIABLE,
+    home,
+)
 from rldyno_rig.team.result import TeamResult
 
-NONE, NATIVE, HOROVOD, HOST = "none", "native", "horovod", "host"
-COLLECTIVES = (NATIVE, HOROVOD, HOST)
-"""How a team averages gradients: with what the framework has, with Horovod, or on host arrays by MPI."""
-
-RANK_VARIABLE = "RLDYNO_RANK"
-"""Without it the rank is that of MPI's process starter, PMI_RANK."""
-SIZE_VARIABLE = "RLDYNO_WORKERS"
-MEETING_VARIABLE = "RLDYNO_MEETING"
-"""Path of the file through which the workers of one attempt meet."""
-ADDRESS_VARIABLE = "RLDYNO_ADDRESS"
-"""At which the other workers reach rank 0; this machine when unset."""
+# Backends find the names of a team here, too.
+__all__ = ["COLLECTIVES", "HOROVOD", "HOST", "NATIVE", "NONE", "Reduce", "Team", "home", "join", "own_rank"]
 
 AGREE_EVERY = 16
 """Reductions from one agreement on stopping to the next. One takes about 0.1 ms."""
 PATIENCE_S = 600.0
-SUBDIRECTORY = "workers"
-"""Of a trial's directory: the records of the ranks after 0."""
 
 Reduce = Callable[[Any], Any]
 
@@ -70,7 +71,7 @@ class Team:
             try:
                 averaged = reduce(gradient)
             except RuntimeError as error:  # what they all raise when a connection breaks
-                raise TeamError("worker {} lost another worker: {}".format(self.rank, error)) from error
+                raise TeamError("worker {} {}: {}".format(self.rank, LOST, error)) from error
             durations.append(mark(COMMUNICATE) - began)
             self._count += 1
             if self._count % AGREE_EVERY == 0:
@@ -124,8 +125,3 @@ def join(size: int, collective: str, clock: Clock, patience_s: float) -> Team:
 
 def own_rank() -> int:
     return int(os.environ.get(RANK_VARIABLE, os.environ.get("PMI_RANK", "0")))
-
-
-def home(directory: Path, rank: int) -> Path:
-    """Where a rank writes its records."""
-    return directory / SUBDIRECTORY / str(rank) if rank else directory

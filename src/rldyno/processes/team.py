@@ -1,0 +1,147 @@
+"""Starting the rig processes of a team: one for each rank, by themselves or through MPI's `mpiexec`.
+
+A process of a trial imports this module, so nothing heavy is imported at the top.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rldyno.processes.mpi import mpi_command
+from rldyno.processes.rig import FAULT_HANDLER, RIG, Runtime, start_command, start_rig
+from rldyno_rig.schema import CPUS_VARIABLE
+from rldyno_rig.team.names import HOST, MEETING_VARIABLE, RANK_VARIABLE, SIZE_VARIABLE, SUBDIRECTORY, home
+
+MEETING, MPI_LOG = "meeting", "mpiexec.log"
+_KEPT_VARIABLE, _LOG_VARIABLE = "RLDYNO_KEPT", "RLDYNO_LOG"
+_KEEPER = (
+    f'trap "" USR1; echo $$ >"${_KEPT_VARIABLE}.pid"; '
+    f'"$@" >"${_LOG_VARIABLE}" 2>&1; echo $? >"${_KEPT_VARIABLE}.ended"'
+)
+"""Around each rank below mpiexec, which says neither which rank ended nor how: a shell that notes both, and
+leads the rank's session. When one rank ends, hydra sends SIGUSR1 to the others, which may still have a result
+to write."""
+
+
+@dataclass(frozen=True)
+class Post:
+    """One worker of a team before it is started."""
+
+    rank: int
+    log: Path
+    cpus: tuple[int, ...] | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Its own, besides those of the team."""
+
+
+def start_team(
+    job: str,
+    directory: Path,
+    runtime: Runtime,
+    collective: str,
+    posts: Sequence[Post],
+    spawn_ns: int | None = None,
+) -> list[subprocess.Popen[bytes]]:
+    """Start `job` on the job file in `directory` for all ranks: one process each, or mpiexec alone, whose
+    children the ranks are. Each writes into its `home` below the directory. Raises OSError.
+    """
+    _prepare(directory, len(posts))
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        if collective == HOST:
+            return [_start_mpi(job, directory, runtime, posts, spawn_ns)]
+        for post in posts:
+            own = replace(runtime, variables={**runtime.variables, **_variables(directory, post, len(posts))})
+            with post.log.open("wb") as log:
+                started.append(
+                    start_rig(
+                        job,
+                        directory,
+                        own,
+                        cpus=post.cpus,
+                        stdout=log,
+                        spawn_ns=spawn_ns,
+                        options=FAULT_HANDLER,
+                    )
+                )
+    except OSError:
+        for process in started:
+            process.kill()
+            process.wait()
+        raise
+    return started
+
+
+def tidy(directory: Path) -> None:
+    """Remove what only served the start of a team."""
+    folder = directory / SUBDIRECTORY
+    for path in folder.glob("*") if folder.is_dir() else ():
+        if not path.is_dir():
+            path.unlink()
+
+
+def exit_below_mpi(directory: Path, rank: int) -> int | None:
+    """Exit code of a rank that mpiexec started, negative for a signal; None while it is not known."""
+    code = _noted(directory, f"{rank}.ended")
+    # A shell's way to say that a signal ended a program.
+    return code if code is None or code <= 128 else 128 - code
+
+
+def group_below_mpi(directory: Path, rank: int) -> int | None:
+    """Process group of a rank that mpiexec started; None while it is not known."""
+    return _noted(directory, f"{rank}.pid")
+
+
+def _noted(directory: Path, name: str) -> int | None:
+    try:
+        text = (directory / SUBDIRECTORY / name).read_text()
+    except FileNotFoundError:
+        return None
+    return int(text) if text.endswith("\n") else None
+
+
+def _prepare(directory: Path, size: int) -> None:
+    for rank in range(1, size):
+        home(directory, rank).mkdir(parents=True, exist_ok=True)
+    tidy(directory)
+
+
+def _variables(directory: Path, post: Post, size: int) -> dict[str, str]:
+    return {
+        **post.variables,
+        RANK_VARIABLE: str(post.rank),
+        SIZE_VARIABLE: str(size),
+        MEETING_VARIABLE: str(directory / SUBDIRECTORY / MEETING),
+    }
+
+
+def _start_mpi(
+    job: str, directory: Path, runtime: Runtime, posts: Sequence[Post], spawn_ns: int | None
+) -> subprocess.Popen[bytes]:
+    if runtime.mpiexec is None:
+        raise FileNotFoundError(0, "there is no mpiexec: `rldyno setup` builds MPI for a toolchain")
+    command = ["/bin/sh", "-c", _KEEPER, "worker"]
+    command += runtime.command([*FAULT_HANDLER, str(RIG), job, str(directory)])
+    variables = [_variables(directory, post, len(posts)) | _kept(directory, post) for post in posts]
+    every = [cpu for post in posts for cpu in post.cpus or ()]
+    log = directory / SUBDIRECTORY / MPI_LOG
+    with log.open("wb") as output:
+        return start_command(
+            mpi_command(runtime.mpiexec, command, variables),
+            directory,
+            runtime.environment(spawn_ns),
+            cpus=every or None,
+            stdout=output,
+        )
+
+
+def _kept(directory: Path, post: Post) -> dict[str, str]:
+    """Ranks are no children of this process: they pin themselves."""
+    own = {
+        _KEPT_VARIABLE: str(directory / SUBDIRECTORY / str(post.rank)),
+        _LOG_VARIABLE: str(post.log),
+    }
+    return own if post.cpus is None else {**own, CPUS_VARIABLE: ",".join(map(str, post.cpus))}
