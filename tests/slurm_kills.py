@@ -66,7 +66,7 @@ class Case:
         self.seeds = self.random.randint(6, 10)
         self.study = home / "study.toml"
         home.mkdir(parents=True)
-        self.study.write_text(STUDY.format(seeds=self.seeds))
+        self.study.write_text(STUDY.format(seeds=self.seeds).replace("steps = 300", "steps = 5000"))
         self.lives = 0
         self.seen: dict[str, str] = {}
         """Trial → hash of its outcome, once it was done."""
@@ -130,9 +130,10 @@ class Case:
             time.sleep(self.random.uniform(0, LONGEST_PAUSE_S))
             self.slurm.start_controller()
         else:
-            runners = [one for one in self.slurm.processes() if is_trial_of(one, self.out)]
+            runners = self.wait_for_trials(lab)
             if not runners:
                 return False
+            time.sleep(self.random.uniform(0, LONGEST_PAUSE_S / 2))
             chosen = self.random.choice(runners)
             with contextlib.suppress(psutil.Error, RuntimeError, subprocess.SubprocessError):
                 if victim == RUNNER:
@@ -143,6 +144,16 @@ class Case:
                     self.slurm.run([self.slurm.program("scancel"), job])
         self.report.kills[victim] += 1
         return True
+
+    def wait_for_trials(self, lab: subprocess.Popen[bytes]) -> list[psutil.Process]:
+        """Processes of trials; none where the lab ends before there are any."""
+        deadline = time.monotonic() + LONGEST_LIFE_S
+        while lab.poll() is None and time.monotonic() < deadline:
+            found = [one for one in self.slurm.processes() if is_trial_of(one, self.out)]
+            if found:
+                return found
+            time.sleep(0.1)
+        return []
 
     def finish(self, lab: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + PATIENCE_S

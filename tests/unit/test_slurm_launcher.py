@@ -15,7 +15,7 @@ from rldyno.launch import slurm_queue
 from rldyno.launch.launcher import EndedTrial, PreparedTrial
 from rldyno.launch.slurm import SlurmLauncher
 from rldyno.launch.slurm_jobs import cancel_jobs, job_lines
-from rldyno.records.directory import ResultsDirectory
+from rldyno.records.directory import ResultsDirectory, run_command
 from rldyno.records.locks import locked
 from rldyno.records.manifest import Manifest
 from rldyno.records.slurm_jobs import SlurmFolder, SlurmJobs
@@ -251,6 +251,24 @@ def test_a_job_that_slurm_holds_after_a_failed_launch_is_replaced(lab: Lab) -> N
     wait(launcher)
     assert lab.slurm.jobs["1_0"]["state"] == "CANCELLED"
     assert "3_0" in lab.slurm.live()
+
+
+def test_an_id_that_slurm_gives_twice_belongs_to_the_newer_job(lab: Lab) -> None:
+    """A controller that was killed may have forgotten a job that it had taken."""
+    first, second = lab.trials(2)
+    launcher = lab.started([first])
+    lab.slurm.change(next=1, jobs={})
+    launcher.start(second)
+    launcher.submit()
+    assert lab.jobs.latest() == {"c1.s1": "1_0"}
+    wait(launcher)
+    assert lab.jobs.latest() == {"c1.s1": "1_0", "c1.s0": "3_0"}
+
+
+def test_commands_that_continue_name_the_cluster(lab: Lab) -> None:
+    assert run_command(lab.root) == f"rldyno run {lab.root}"
+    lab.started(lab.trials(1))
+    assert run_command(lab.root) == f"rldyno run {lab.root} --launcher slurm"
 
 
 def test_scripts_without_submitting(lab: Lab) -> None:

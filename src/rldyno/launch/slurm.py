@@ -174,24 +174,23 @@ class SlurmLauncher:
                 settings=self._settings,
             )
             try:
-                job = self._sbatch(trials, text)
+                self._sbatch(trials, text)
             except RefusedError as error:
                 if len(entries) == 1 or not error.answered:
                     raise
                 entries = entries[: len(entries) // 2]
-                continue
-            for index, entry in enumerate(entries):
-                entry.job = f"{job}_{index}"
-            return
+            else:
+                return
 
-    def _sbatch(self, trials: tuple[str, ...], text: Callable[[str], str], after: Sequence[str] = ()) -> str:
+    def _sbatch(self, trials: tuple[str, ...], text: Callable[[str], str], after: Sequence[str] = ()) -> None:
         jobs, new = self._jobs.with_new(trials)
         script = self._folder.script(new.name)
         write_atomically(script, text(new.name))
         self.scripts.append(script)
         if not self._submits:
             self._jobs = jobs
-            return new.name
+            self._assign(new, new.name)
+            return
         self._write(jobs)
         try:
             job = self._queue.submit(script, after)
@@ -202,9 +201,18 @@ class SlurmLauncher:
         except Problem:
             self._forget(new.name)
             raise
-        self._write(self._jobs.with_job(new.name, job))
         self._made.add(new.name)
-        return job
+        self._write(self._jobs.with_job(new.name, job))
+        self._assign(new, job)
+
+    def _assign(self, new: Submission, job: str) -> None:
+        """To its trials. A trial whose job had the same id before has lost it."""
+        for entry in self._watched.values():
+            if entry.job is not None and entry.job.split("_")[0] == job:
+                entry.job = entry.since = entry.gone = None
+        for index, trial in enumerate(new.trials):
+            if trial in self._watched:
+                self._watched[trial].job = f"{job}_{index}"
 
     def _submit_continuing(self) -> None:
         """After all jobs that are known now. The one before it, which waits for fewer, is ended."""
@@ -283,9 +291,7 @@ class SlurmLauncher:
                 self._forget(one.name)
                 continue
             self._write(self._jobs.with_job(one.name, by_name[one.name]))
-            for index, trial in enumerate(one.trials):
-                if trial in self._watched and self._watched[trial].job is None:
-                    self._watched[trial].job = f"{by_name[one.name]}_{index}"
+            self._assign(one, by_name[one.name])
 
     def _is_live(self, name: str) -> bool:
         return any(job.name == name and job.live for job in self._listed.values())

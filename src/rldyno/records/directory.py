@@ -16,6 +16,7 @@ from rldyno.records.files import is_temporary
 from rldyno.records.locks import LockedError, locked
 from rldyno.records.manifest import Manifest
 from rldyno.records.seal import read_record, write_record
+from rldyno.records.slurm_jobs import SlurmFolder
 from rldyno.records.typed import damaged, typed
 from rldyno_rig import schema
 
@@ -106,6 +107,7 @@ def run_command(
     comes from the manifest: no file has to be edited or found again.
     """
     words = ["rldyno", "run", str(root)]
+    words += ["--launcher", "slurm"] if SlurmFolder(root).jobs_file.exists() else []
     words += ["--out", str(out)] if out else []
     words += ["--seeds", str(seeds)] if seeds is not None else []
     words += ["--max-noise", f"{max_noise:g}"] if max_noise is not None else []

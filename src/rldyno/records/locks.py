@@ -47,20 +47,23 @@ def locked(path: Path, patience_s: float = 0.5) -> Iterator[None]:
 
 
 def lock_holder(path: Path) -> Json | None:
-    """What the process that holds the lock wrote about itself; None when it is free."""
+    """What the process that holds the lock wrote about itself; None when it is free.
+
+    A shared lock: two processes that look do not see each other, and NFS gives no other to a reader.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     try:
-        return None if _try_lock(descriptor) else _holder(descriptor)
+        return None if _try_lock(descriptor, fcntl.LOCK_SH) else _holder(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _try_lock(descriptor: int) -> bool:
+def _try_lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -76,7 +76,9 @@ class SlurmJobs:
         return replace(self, made=number, submissions=(*self.submissions, new)), new
 
     def with_job(self, name: str, job: str) -> SlurmJobs:
-        changed = (replace(one, job=job) if one.name == name else one for one in self.submissions)
+        """A controller that was killed may forget a job and give its id again: the newer one has it then."""
+        kept = (one for one in self.submissions if one.job != job or one.name == name)
+        changed = (replace(one, job=job) if one.name == name else one for one in kept)
         return replace(self, submissions=tuple(changed))
 
     def without(self, names: Collection[str]) -> SlurmJobs:
