@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import resource
@@ -23,6 +24,7 @@ from rldyno.errors import Problem
 from rldyno.launch import local
 from rldyno.processes.rig import Runtime
 from rldyno.session import session
+from rldyno.toolchains import catalogue
 
 TOO_LONG_S = 5.0
 """Of CPU time, which a busy machine does not stretch."""
@@ -156,7 +158,7 @@ def _time_limit() -> Iterator[None]:
 @contextlib.contextmanager
 def without_training() -> Iterator[None]:
     """Trials end at once and leave nothing. Interpreters are asked for their packages once only, the command
-    line is built once only (half the time of a call), and nothing waits for the disk.
+    line is built and toolchains are read once only: most of the time of a call. Nothing waits for the disk.
     """
     find: Callable[..., Any] = session.find_interpreters
     known: dict[str, Any] = {}
@@ -176,6 +178,7 @@ def without_training() -> Iterator[None]:
         mock.patch.object(Runtime, "command", return_value=["/bin/true"]),
         mock.patch.object(session, "find_interpreters", find_once),
         mock.patch.object(cli, "app", typer.main.get_command(cli.app)),
+        mock.patch.object(catalogue, "_read_file", functools.cache(catalogue._read_file)),
         mock.patch.object(os, "fsync"),
     ):
         yield

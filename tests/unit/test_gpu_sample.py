@@ -28,9 +28,12 @@ SAMPLE = DOCS / "samples" / "h200"
 OLDER = DOCS.parent / "tests" / "data" / "old_sample"
 
 
+STUDIES = {"study": {"dqn", "ppo"}, "rainbow-a2c": {"rainbow", "a2c"}}
+
+
 @functools.cache
-def study() -> Results:
-    return load_results(SAMPLE / "study")
+def study(name: str = "study") -> Results:
+    return load_results(SAMPLE / name)
 
 
 def networks_table() -> str:
@@ -63,7 +66,8 @@ def training_table() -> str:
     speeds = "on the CPU, steps/s | on the GPU, steps/s"
     rows = [f"| algorithm | contestant | {speeds} | GPU memory of arrays, MB | to the GPU, MB | GPU, J |"]
     rows.append("|---|---|---:|---:|---:|---:|---:|")
-    cells = study().trials.group_by("algorithm", "contestant", "device").agg(cs.numeric().median())
+    trials = pl.concat(study(name).trials for name in STUDIES)
+    cells = trials.group_by("algorithm", "contestant", "device").agg(cs.numeric().median())
     for (algorithm, contestant), pair in cells.sort("algorithm", "contestant").group_by(
         "algorithm", "contestant", maintain_order=True
     ):
@@ -108,26 +112,32 @@ def test_the_tables_of_the_documentation_are_made_of_the_records(table) -> None:
         assert set(line) <= set("|-: ") or " ".join(line.split()) in page
 
 
-def test_a_real_gpu_was_measured() -> None:
-    trials = study().trials
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_real_gpu_was_measured(name: str) -> None:
+    trials = study(name).trials
     assert set(trials["status"]) == {"done"}
     on_gpu = trials.filter(device="cuda")
-    assert set(on_gpu["algorithm"]) == {"dqn", "ppo"}
+    assert set(on_gpu["algorithm"]) == STUDIES[name]
     for column in (
         "gpu_energy_joules",
         "gpu_power_peak_w",
         "gpu_memory_peak_bytes",
-        "gpu_sm_clock_min_mhz",
         "transfer_to_device_bytes",
     ):
         assert on_gpu[column].null_count() == 0, column
+    # A2C trains for a quarter of a second in CUDA graphs.
+    unclocked = on_gpu.filter(pl.col("gpu_sm_clock_min_mhz").is_null())
+    assert len(unclocked) == (5 if name == "rainbow-a2c" else 0)
+    assert all(
+        "too short" in study(name).reasons[trial]["gpu_sm_clock_min_mhz"] for trial in unclocked["trial"]
+    )
     # The counter, over the wall time, lies between an idle H200 and its limit.
     watts = on_gpu["gpu_energy_joules"] / on_gpu["wall_s"]
     assert watts.min() > 70
     assert watts.max() < 700
     on_cpu = trials.filter(device="cpu").row(0, named=True)
     assert on_cpu["gpu_energy_joules"] is None
-    assert study().reasons[on_cpu["trial"]]["gpu_energy_joules"]
+    assert study(name).reasons[on_cpu["trial"]]["gpu_energy_joules"]
 
 
 def test_a_trial_that_trained_too_short_for_means_says_so() -> None:
@@ -138,9 +148,10 @@ def test_a_trial_that_trained_too_short_for_means_says_so() -> None:
     assert all("too short" in older.reasons[trial]["gpu_sm_clock_min_mhz"] for trial in short)
 
 
-def test_every_contestant_ran_five_seeds_and_is_proven() -> None:
-    assert check_directory(SAMPLE / "study") == []
-    trials = study().trials
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_contestant_ran_five_seeds_and_is_proven(name: str) -> None:
+    assert check_directory(SAMPLE / name) == []
+    trials = study(name).trials
     assert set(trials["certificate"]) == {"valid"}
     seeds = trials.group_by("algorithm", "contestant", "device").agg(pl.col("seed").sort())
     assert seeds["seed"].to_list() == [[0, 1, 2, 3, 4]] * 10
@@ -149,17 +160,23 @@ def test_every_contestant_ran_five_seeds_and_is_proven() -> None:
 def test_only_the_calibrations_of_the_machine_bar_its_comparisons() -> None:
     groups = {
         (group.algorithm, str(group.axes["device"])): group
-        for group in Analysis.load(SAMPLE / "study").comparisons
+        for name in STUDIES
+        for group in Analysis.load(SAMPLE / name).comparisons
     }
-    assert len(groups) == 4
+    assert len(groups) == 8
     first = {key: group.ranked[0].contestant for key, group in groups.items() if not group.trust.barred}
     assert first == {
         ("DQN", "cpu"): "jax:jit",
         ("PPO", "cpu"): "jax:jit",
         ("DQN", "cuda"): "torch:cudagraph",
+        ("Rainbow", "cpu"): "jax:jit",
+        ("A2C", "cpu"): "jax:jit",
+        ("A2C", "cuda"): "torch:cudagraph",
     }
-    assert [objection.kind for objection in groups["PPO", "cuda"].trust.reasons] == ["noise"]
+    for algorithm in ("PPO", "Rainbow"):
+        assert [objection.kind for objection in groups[algorithm, "cuda"].trust.reasons] == ["noise"]
     assert (study().trials["noise_score"] > 0.25).sum() == 31
+    assert (study("rainbow-a2c").trials["noise_score"] > 0.25).sum() == 43
     others = [outcome.noise for outcome in finished_attempts()]
     assert len(others) == 68
     assert max(noise.foreign_cpu_percent for noise in others) < 0.9
@@ -182,17 +199,20 @@ def test_whose_runs_were_all_faster() -> None:
     """The sentences below the table of training."""
     speeds = {
         key: values["steps_per_s"]
-        for key, values in study().trials.group_by("algorithm", "contestant", "device")
+        for name in STUDIES
+        for key, values in study(name).trials.group_by("algorithm", "contestant", "device")
     }
 
     def apart(fast: tuple[str, ...], slow: tuple[str, ...]) -> bool:
         return bool(speeds[fast].min() > speeds[slow].max())
 
     on_cpu = {key[:2]: apart(key, (*key[:2], "cuda")) for key in speeds if key[2] == "cpu"}
-    assert len(on_cpu) == 4
+    assert len(on_cpu) == 8
     assert all(on_cpu.values())
-    for other in ("torch:eager", "jax:jit"):
-        assert apart(("dqn", "torch:cudagraph", "cuda"), ("dqn", other, "cuda"))
+    for algorithm in ("dqn", "a2c"):
+        for other in ("torch:eager", "jax:jit"):
+            assert apart((algorithm, "torch:cudagraph", "cuda"), (algorithm, other, "cuda"))
+    assert not apart(("rainbow", "torch:cudagraph", "cuda"), ("rainbow", "jax:jit", "cuda"))
     assert apart(("ppo", "jax:jit", "cuda"), ("ppo", "torch:cudagraph", "cuda"))
 
 
