@@ -15,6 +15,7 @@ from rldyno.errors import Problem
 from rldyno.processes import rig
 from rldyno.processes.rig import Ended, Runtime
 from rldyno_rig.job_files import LIMITS_FILE, EnvironmentCase, LimitsJob
+from rldyno_rig.schema import PARTS_VARIABLE
 
 HERE = Runtime(Path(sys.executable), False, {"GIVEN": "1"})
 
@@ -39,6 +40,14 @@ def test_a_process_runs_in_its_directory_and_session_with_the_variables(tmp_path
     assert (ended.code, ended.out.split()) == (0, [str(tmp_path.resolve()), "1", "True"])
     assert 0 < ended.seconds < 60
     assert ended.cpu_s > 0
+
+
+def test_the_rig_finds_packages_of_parts_behind_those_of_its_interpreter(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    runtime = Runtime(Path(sys.executable), True, {PARTS_VARIABLE: f"{first}{os.pathsep}{second}"})
+    begin = f"import runpy, sys; runpy.run_path({str(rig.RIG / '__main__.py')!r}); print(sys.path[-2:])"
+    ended = rig.run(["-c", begin], tmp_path, runtime)
+    assert ended.out.strip() == str([str(first), str(second)]), ended.err
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no CPU affinity on this system")

@@ -67,6 +67,14 @@ def run(numpy: Interpreter, code: str, folder: Path) -> subprocess.CompletedProc
     )
 
 
+def test_each_rank_gets_its_own_variables_and_stays_on_this_host() -> None:
+    ranks = [{"RANK": "0"}, {"RANK": "1", "A": "b c"}]
+    assert " ".join(mpi_command(Path("/part/bin/mpiexec"), ["python", "rig"], ranks)) == (
+        "/part/bin/mpiexec -launcher fork -hosts localhost -disable-auto-cleanup "
+        "-n 1 -env RANK 0 python rig : -n 1 -env RANK 1 -env A b c python rig"
+    )
+
+
 @pytest.mark.slow
 def test_two_processes_average_and_one_may_end_before_the_other(numpy: Interpreter, tmp_path: Path) -> None:
     done = run(numpy, AVERAGE, tmp_path)
