@@ -10,7 +10,7 @@ from typing import Dict, Iterable, List
 HERE = Path(__file__).resolve().parent
 # What defines "right": a proof made against other code than this proves nothing. An algorithm's file is part
 # of it as a whole: batches and variants are what is proven, and the rung `loop` proves its train loop.
-REFERENCE = ("reference", "proof", "algorithms", "spec.py", "layout.py", "synthetic.py", "shape.py")
+REFERENCE = ("reference", "proof", "team", "algorithms", "spec.py", "layout.py", "synthetic.py", "shape.py")
 
 
 def hashes(backend_file: str) -> Dict[str, str]:

@@ -26,12 +26,14 @@ class ProofSubject:
     """mlp or cnn."""
     shape: Optional[Shape] = None
     """Of a study; None: small forms, in which every branch of the loss is proven."""
+    collective: Optional[str] = None
+    """Of a team, whose averages are proven; None: a worker alone."""
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> ProofSubject:
         shape = values["shape"]
         given = None if shape is None else Shape.from_json(shape)
-        return ProofSubject(values["algorithm"], values["network"], given)
+        return ProofSubject(values["algorithm"], values["network"], given, values["collective"])
 
     def to_json(self) -> Dict[str, Any]:
         return {**vars(self), "shape": None if self.shape is None else self.shape.to_json()}
@@ -39,7 +41,7 @@ class ProofSubject:
 
 @dataclass(frozen=True)
 class ProofJob:
-    """What `prove` shows of one contestant on one device."""
+    """What `prove` or, of a team, `prove-team` shows of one contestant on one device."""
 
     backend: str
     """Module of `rldyno_rig.backends`."""
@@ -49,6 +51,7 @@ class ProofJob:
     subjects: Tuple[ProofSubject, ...]
     rungs: Tuple[str, ...] = ()
     """Only these; empty for all of them."""
+    workers: int = 1
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> ProofJob:

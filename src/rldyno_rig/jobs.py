@@ -25,6 +25,10 @@ def run(arguments: List[str], started_ns: int) -> int:
         from rldyno_rig.proof.job import prove
 
         return prove(directory)
+    if job == "prove-team":
+        from rldyno_rig.proof.team_job import prove_team
+
+        return prove_team(directory)
     if job == "time":
         from rldyno_rig.timing import serve
 

@@ -31,19 +31,30 @@ def prove(directory: Path) -> int:
     """Reads job.json, a `ProofJob`; writes proofs.json."""
     job = ProofJob.from_json(read_json(directory / PROOF_FILE))
     backend = load_backend(job.backend)
-    report: Dict[str, Any] = {
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        **identity.hashes(backend.__file__),
-        "proofs": [],
-    }
+    report = Report(directory, backend)
     for subject in job.subjects:
-        report["proofs"].append(_prove(backend, job, subject))
-        # Only now: a framework names the libraries of a GPU once it has used it.
-        described = backend.facts()
-        report.update(versions=described.pop("versions"), backend=described)
-        write_json(directory / PROOFS_FILE, report)
+        report.add(_prove(backend, job, subject))
     return 0
+
+
+class Report:
+    """proofs.json, which grows by one proof at a time."""
+
+    def __init__(self, directory: Path, backend: Backend) -> None:
+        self._directory, self._backend = directory, backend
+        self._content: Dict[str, Any] = {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            **identity.hashes(backend.__file__),
+            "proofs": [],
+        }
+
+    def add(self, proof: Dict[str, Any]) -> None:
+        self._content["proofs"].append(proof)
+        # Only now: a framework names the libraries of a GPU once it has used it.
+        described = self._backend.facts()
+        self._content.update(versions=described.pop("versions"), backend=described)
+        write_json(self._directory / PROOFS_FILE, self._content)
 
 
 def _prove(backend: Backend, job: ProofJob, subject: ProofSubject) -> Dict[str, Any]:
@@ -79,15 +90,23 @@ def _climb(
                 last = variant + rung.name
                 if job.rungs and rung.name not in job.rungs:
                     continue
-                error = rung.error if math.isfinite(rung.error) else WORST
-                rungs.append(dataclasses.replace(rung, name=last, error=error))
+                rungs.append(dataclasses.replace(rung, name=last, error=written(rung.error)))
     except Exception as problem:
         traceback.print_exc()
-        words = "{}: {}".format(type(problem).__name__, str(problem).strip().split("\n")[0])
-        place = "{}, last rung reached: {}{}".format(dtype, last, _own_frame(problem))
         broken = climb.promises.broken if climb else []
-        return "; ".join(["{} ({})".format(words, place), *broken])
+        return "; ".join([stopped(problem, dtype, last), *broken])
     return None
+
+
+def written(error: float) -> float:
+    """As JSON can hold it."""
+    return error if math.isfinite(error) else WORST
+
+
+def stopped(problem: Exception, dtype: str, last: str) -> str:
+    """What stopped a climb in this precision, after the rung `last`."""
+    words = "{}: {}".format(type(problem).__name__, str(problem).strip().split("\n")[0])
+    return "{} ({}, last rung reached: {}{})".format(words, dtype, last, _own_frame(problem))
 
 
 def _own_frame(problem: Exception) -> str:

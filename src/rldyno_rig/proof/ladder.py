@@ -131,7 +131,7 @@ class Climb:
             if weights in self.limits:
                 yield self.rung(weights, worst(right_state["params"], state["params"]))
             if optimiser in self.limits:
-                yield self.rung(optimiser, self.moments(right_state, state))
+                yield self.rung(optimiser, moments(right_state, state, self.together))
             if goal == 1:
                 if OWN_STEP in self.limits:
                     yield self.rung(OWN_STEP, worst(self.stepped(state), state["params"]))
@@ -171,7 +171,7 @@ class Climb:
             expected = other.state()
             differences += [
                 worst(expected["params"], state["params"]),
-                self.moments(expected, state),
+                moments(expected, state, self.together),
                 between(expected["t"], state["t"], name="t"),
                 between(right[0], read[0], name="loss"),
             ]
@@ -212,12 +212,6 @@ class Climb:
             "start the computation in update"
         )
         return self.rung(STARTED, Difference(share, words.format(share)))
-
-    def moments(self, expected: Any, got: Any) -> Difference:
-        return farthest(
-            worst(expected["m"], got["m"], self.together),
-            worst(roots(expected["v"]), roots(got["v"]), self.together),
-        )
 
     def put(self, arrays: Any) -> Any:
         placed = self.learner.put(*arrays)
@@ -266,6 +260,14 @@ def with_biases(params: Params, rng: np.random.Generator) -> Params:
     With 84 × 84 images the moments were then off by 1e-4, for rounding alone.
     """
     return {name: p + 0.05 * rng.standard_normal(p.shape) if p.ndim == 1 else p for name, p in params.items()}
+
+
+def moments(expected: Any, got: Any, together: bool) -> Difference:
+    """Of the optimiser, between two states."""
+    return farthest(
+        worst(expected["m"], got["m"], together),
+        worst(roots(expected["v"]), roots(got["v"]), together),
+    )
 
 
 def roots(arrays: Params) -> Params:

@@ -9,6 +9,7 @@ from typing import Any, Dict, Mapping, Optional
 
 CONTRACT, STARTED = "contract", "update starts its work"
 MANY, OWN_STEP = "updates in one call", "step of own moments"
+EQUAL = "equal on all workers"
 OTHER_NUMBERS = (CONTRACT, STARTED)
 """Rungs whose number is not a relative error: broken promises, and the share of late work."""
 FLOAT32_ERRORS = (1e-9, 1e-5)

@@ -15,7 +15,7 @@ from rldyno_rig.hyper import CNN, MLP, NETWORKS
 from rldyno_rig.job_files import ProofSubject
 from rldyno_rig.proof.forms import variants
 from rldyno_rig.proof.laziness import LIMIT
-from rldyno_rig.proof.rung import CONTRACT, MANY, OWN_STEP, STARTED
+from rldyno_rig.proof.rung import CONTRACT, EQUAL, MANY, OWN_STEP, STARTED
 
 GATE = {"float64": 1e-10, "float32": 1e-5, "tf32": None}
 """TensorFloat-32 is chosen although it rounds: its error is reported and has no limit."""
@@ -56,6 +56,7 @@ class Required:
     """Of a shape's proof, which is shorter: kind of network → precisions."""
 
 
+TEAM_PRECISIONS = ("float64", "float32")
 BOTH = dict.fromkeys(NETWORKS, ("float64", "float32"))
 DOUBLE = dict.fromkeys(NETWORKS, ("float64",))
 SINGLE = dict.fromkeys(NETWORKS, ("float32",))
@@ -96,7 +97,19 @@ compare weights: Adam's first step is as long as the learning rate whatever the 
 many thousand weights rounding decides the sign of some. It compares the moments, and the weights with where
 these moments lead.
 """
-RUNGS = tuple(rung.name for rung in LADDER)
+
+TEAM_SIZES = {"cpu": (2, 3), "cuda": (2,)}
+"""Device → workers of the teams that are proven. With three the order of a sum matters, and the mean rounds;
+few machines have three GPUs."""
+TEAM_UPDATES = UPDATES
+TEAM_LADDER = (
+    *(Required("weights after {}".format(goal), drift, TEAM_PRECISIONS) for goal in TEAM_UPDATES),
+    Required("optimiser after 1", gate, TEAM_PRECISIONS),
+    *(Required("optimiser after {}".format(goal), drift, TEAM_PRECISIONS) for goal in TEAM_UPDATES[1:]),
+    Required(EQUAL, exact, TEAM_PRECISIONS),
+)
+"""Of a collective: the workers' weights against those of the reference, and against each other's."""
+RUNGS = tuple(dict.fromkeys(rung.name for rung in (*LADDER, *TEAM_LADDER)))
 
 
 def precisions(device: str) -> Tuple[str, ...]:
@@ -115,8 +128,24 @@ def limits(subject: ProofSubject, precision: str, many: bool) -> Dict[str, Limit
     }
 
 
+def of_team(precision: str) -> Dict[str, Limit]:
+    """Rung → its limit, of a team of any size in one precision."""
+    return {rung.name: rung.limit(precision) for rung in TEAM_LADDER}
+
+
+def team_label(size: int) -> str:
+    return "{} workers: ".format(size)
+
+
 def required(subject: ProofSubject, device: str, many: bool = False) -> Dict[Tuple[str, str], Limit]:
     """(precision, rung) → its limit: all that a certificate must hold."""
+    if subject.collective is not None:
+        return {
+            (precision, team_label(size) + name): limit
+            for size in TEAM_SIZES[device]
+            for precision in TEAM_PRECISIONS
+            for name, limit in of_team(precision).items()
+        }
     labels = [""] if subject.shape else [label for label, _ in variants(subject.algorithm, subject.network)]
     return {
         (precision, label + name): limit
