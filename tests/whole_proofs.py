@@ -18,11 +18,12 @@ def whole_rungs(
     device: str = "cpu",
     shape: Shape | None = None,
     many: bool = False,
+    collective: str | None = None,
 ) -> tuple[Rung, ...]:
     return tuple(
         Rung(name, precision, 0.0 if limit == 0 else USUAL[precision], limit)
         for (precision, name), limit in required(
-            ProofSubject(algorithm, network, shape), device, many
+            ProofSubject(algorithm, network, shape, collective), device, many
         ).items()
     )
 

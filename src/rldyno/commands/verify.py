@@ -44,6 +44,10 @@ def verify(
         list[str] | None, typer.Option(help="Only this algorithm, or classifier; repeatable.")
     ] = None,
     network: Annotated[list[str] | None, typer.Option(help="Only mlp or cnn.")] = None,
+    collective: Annotated[
+        list[str] | None,
+        typer.Option(help="Only how several workers average: native, horovod or host; repeatable."),
+    ] = None,
     dtype: Annotated[
         list[str] | None,
         typer.Option(help="Only this precision: float64, float32, tf32. Makes no certificate."),
@@ -63,16 +67,25 @@ def verify(
     from rldyno_rig.algorithms import LEARNERS
     from rldyno_rig.hyper import NETWORKS
     from rldyno_rig.proof.standard import GATE, RUNGS
+    from rldyno_rig.team.names import COLLECTIVES
 
     algorithms = _among(algorithm, LEARNERS, "algorithm") or list(LEARNERS)
     networks = _among(network, NETWORKS, "network") or list(NETWORKS)
+    collectives = _among(collective, COLLECTIVES, "collective")
     part = Part(tuple(_among(dtype, GATE, "dtype")), tuple(_among(rung, RUNGS, "rung")))
     console = Console(highlight=False, soft_wrap=True)
     if study is None:
-        every, interpreters = _everything(contestants or [], device, toolchain or [], console)
+        chosen, interpreters = _chosen(contestants or [], device, toolchain or [], collectives, console)
+        every = _everything(chosen, interpreters, device, collectives)
     else:
         every, interpreters = _of_study(study, contestants or [], toolchain or [], console)
-    wanted = [one for one in every if one.algorithm in algorithms and one.network in networks]
+    wanted = [
+        one
+        for one in every
+        if one.algorithm in algorithms
+        and one.network in networks
+        and (not collectives or one.collective in collectives)
+    ]
     force = force or not part.whole
     with ProofDisplay(console, len(to_make(wanted, interpreters, force)), part.whole) as display:
         proven = prove(wanted, interpreters, display.proven, force, part=part, on_progress=display.progress)
@@ -102,15 +115,25 @@ def _among(given: list[str] | None, known: Iterable[str], what: str) -> list[str
 
 
 def _everything(
-    names: list[str], device: str, overrides: list[str], console: Console
-) -> tuple[list[Subject], dict[str, Interpreter]]:
-    """Every algorithm and network of these contestants."""
-    from rldyno.machine.devices import check_device
-    from rldyno.proofs.prove import every_subject
+    chosen: list[str], interpreters: dict[str, Interpreter], device: str, collectives: list[str]
+) -> list[Subject]:
+    """Every algorithm and network of these contestants; with collectives, every algorithm in teams."""
+    from rldyno.errors import Problem
+    from rldyno.proofs.prove import every_subject, every_team
 
-    check_device(device)
-    chosen, interpreters = _chosen(names, device, overrides, console)
-    return every_subject(chosen, device), interpreters
+    if not collectives:
+        return every_subject(chosen, device)
+    teams = [
+        one
+        for one in every_team(chosen, device, collectives)
+        if interpreters[one.framework].has(one.collective)
+    ]
+    if not teams:
+        raise Problem(
+            f"no collective {' or '.join(collectives)} on {device}: {', '.join(chosen)}",
+            fix="`rldyno setup --list` shows the collectives of each framework",
+        )
+    return teams
 
 
 def _of_study(
@@ -120,7 +143,7 @@ def _of_study(
     from rldyno.machine.devices import check_device
     from rldyno.proofs.prove import subjects
     from rldyno.session.environments import check_environments
-    from rldyno.session.preparation import find_interpreters
+    from rldyno.session.preparation import collectives_of, find_interpreters, why_absent
     from rldyno.studies.given import given_study
     from rldyno.study.plan import make_plan
     from rldyno.toolchains.resolve import parse_overrides
@@ -130,37 +153,42 @@ def _of_study(
     cells = tuple(cell for cell in plan.cells if cell.contestant in chosen)
     for device in sorted({cell.device for cell in cells}):
         check_device(device, "run it on the machine on which the study will run")
-    frameworks = [cell.framework for cell in cells]
-    interpreters, absent = find_interpreters(frameworks, parse_overrides(overrides), None, console)
+    used = collectives_of(cells)
+    interpreters, absent = find_interpreters(used, parse_overrides(overrides), None, console, used)
     for problem in absent.values():
         console.print(f"left out: {problem.message} (fix: {problem.fix})", style="yellow", markup=False)
     if not interpreters:
         raise next(iter(absent.values()))
-    cells = tuple(cell for cell in cells if cell.framework in interpreters)
+    cells = tuple(cell for cell in cells if why_absent(absent, cell) is None)
     environments = check_environments(cells, interpreters, lambda line: console.print(line, markup=False))
     return subjects(cells, environments), interpreters
 
 
 def _chosen(
-    names: list[str], device: str, overrides: list[str], console: Console
+    names: list[str], device: str, overrides: list[str], collectives: list[str], console: Console
 ) -> tuple[list[str], dict[str, Interpreter]]:
     """Contestants to prove and the interpreters they run in; toolchains named explicitly are built."""
     from rldyno.errors import Problem
+    from rldyno.machine.devices import check_device
+    from rldyno.toolchains.catalogue import catalogue
     from rldyno.toolchains.contestants import chosen_contestants
     from rldyno.toolchains.progress import shown_progress
     from rldyno.toolchains.resolve import ensure, parse_overrides, resolve
     from rldyno_rig.contestant import Contestant
 
+    check_device(device)
     given = parse_overrides(overrides)
     chosen = chosen_contestants(names, device)
     frameworks = dict.fromkeys(Contestant.parse(name).framework for name in chosen)
+    known = catalogue()
+    using = {name: [one for one in collectives if one in known[name].collectives] for name in frameworks}
     if names:
         with shown_progress(console) as on_progress:
-            return chosen, ensure(frameworks, given, None, on_progress)
+            return chosen, ensure(frameworks, given, None, on_progress, using)
     interpreters = {}
     for framework in frameworks:
         try:
-            interpreters[framework] = resolve(framework, given)
+            interpreters[framework] = resolve(framework, given, using[framework])
         except Problem as problem:
             console.print(f"left out: {problem.message} (fix: {problem.fix})", style="yellow", markup=False)
     if not interpreters:

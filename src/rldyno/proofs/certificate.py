@@ -18,6 +18,7 @@ from rldyno.records.typed import typed
 from rldyno_rig import identity
 from rldyno_rig.contestant import Contestant
 from rldyno_rig.facts_file import WorkerFacts
+from rldyno_rig.hyper import MLP
 from rldyno_rig.job_files import ProofSubject
 from rldyno_rig.proof.rung import Rung
 from rldyno_rig.shape import Shape
@@ -51,6 +52,8 @@ class Subject:
     device: str
     shape: Shape | None = None
     """Of a study, proven in its own sizes; None: small forms of the algorithm, proven on the whole ladder."""
+    collective: str | None = None
+    """Of teams, whose averages are proven; None: the learner of one worker."""
 
     @staticmethod
     def of(contestant: str, algorithm: str, network: str, device: str) -> Subject:
@@ -63,19 +66,28 @@ class Subject:
     @property
     def proof(self) -> ProofSubject:
         """What the rig must know of it."""
-        return ProofSubject(self.algorithm, self.network, self.shape)
+        return ProofSubject(self.algorithm, self.network, self.shape, self.collective)
+
+    def in_a_team(self, collective: str) -> Subject:
+        """What must be proven besides where several workers average their gradients. How they do so does not
+        depend on the network: a small one shows it.
+        """
+        return replace(self, network=MLP, shape=None, collective=collective)
 
     @property
     def form(self) -> str:
-        """`mlp` or `4 → 64-64 tanh → 2, act 8, update 64 rows (1f0a)`."""
+        """`mlp`, `collective host` or `4 → 64-64 tanh → 2, act 8, update 64 rows (1f0a)`."""
+        if self.collective is not None:
+            return f"collective {self.collective}"
         return self.network if self.shape is None else str(self.shape)
 
     def __lt__(self, other: Subject) -> bool:
         return self._order < other._order
 
     @property
-    def _order(self) -> tuple[Contestant, str, str, str, str]:
-        return self.contestant, self.algorithm, self.network, self.device, str(self.shape or "")
+    def _order(self) -> tuple[Contestant, str, str, str, str, str]:
+        kind = str(self.shape or ""), self.collective or ""
+        return self.contestant, self.algorithm, self.network, self.device, *kind
 
     def to_json(self) -> Json:
         written: Json = {
@@ -84,6 +96,8 @@ class Subject:
             "network": self.network,
             "device": self.device,
         }
+        if self.collective is not None:
+            written["collective"] = self.collective
         return written if self.shape is None else {**written, "shape": self.shape.to_json()}
 
     @staticmethod
@@ -91,7 +105,8 @@ class Subject:
         keys = ("contestant", "algorithm", "network", "device")
         subject = Subject.of(*(raw.get(key) or "" for key in keys))
         shape = raw.get("shape")
-        return subject if shape is None else replace(subject, shape=Shape.from_json(shape))
+        given = None if shape is None else Shape.from_json(shape)
+        return replace(subject, shape=given, collective=raw.get("collective"))
 
     def __str__(self) -> str:
         return f"{self.contestant} {self.algorithm} {self.form}"
@@ -262,7 +277,9 @@ class Certificate:
         )
 
 
-_OWN_KEYS = frozenset({*Certificate(Subject.of("", "", "", ""), Code("", "", {}), ()).to_json(), "shape"})
+_OWN_KEYS = frozenset(
+    {*Certificate(Subject.of("", "", "", ""), Code("", "", {}), ()).to_json(), "shape", "collective"}
+)
 
 
 @cache
@@ -281,12 +298,28 @@ def best_validity(
 
 
 def trial_validity(
-    certificates: Mapping[Subject, Sequence[Certificate]], subject: Subject, facts: WorkerFacts | None
+    certificates: Mapping[Subject, Sequence[Certificate]],
+    subject: Subject,
+    facts: WorkerFacts | None,
+    collective: str | None = None,
 ) -> Validity:
-    """Of a trial: its algorithm must be proven as a whole, and in the shape that ran.
+    """Of a trial: its algorithm must be proven as a whole, in the shape that ran and, of a team, in the way
+    in which it averaged gradients.
 
     Trials from before shapes were proven count, with the reason why that may be doubted.
     """
+    alone = _worker_validity(certificates, subject, facts)
+    if collective is None or facts is None or alone.state != VALID:
+        return alone
+    found = best_validity(certificates.get(subject.in_a_team(collective), ()), Code.of(facts))
+    if found.state == VALID:
+        return alone
+    return Validity(found.state, f"the collective {collective}: {found.reason}")
+
+
+def _worker_validity(
+    certificates: Mapping[Subject, Sequence[Certificate]], subject: Subject, facts: WorkerFacts | None
+) -> Validity:
     if facts is None:
         return best_validity(certificates.get(subject, ()), None)
     ran, many_updates = Code.of(facts), facts.updates_per_call > 1

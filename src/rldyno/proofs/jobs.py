@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
@@ -47,8 +47,16 @@ class Part:
 
 def log_path(subject: Subject) -> Path:
     """What the last process of this contestant and network printed in which a proof failed."""
-    name = "-".join((subject.contestant.file_name, subject.network, subject.device))
+    words = (subject.contestant.file_name, subject.network, subject.device, subject.collective)
+    name = "-".join(filter(None, words))
     return cache_dir() / "proofs" / f"{name}.log"
+
+
+def keep_log(subject: Subject, log: str) -> None:
+    path = log_path(subject)
+    path.unlink(missing_ok=True)
+    if log.strip():
+        records.write_atomically(path, log)
 
 
 def remove_leftovers() -> None:
@@ -58,23 +66,57 @@ def remove_leftovers() -> None:
         records.remove_abandoned(cache_dir() / folder)
 
 
+class Climbing(Protocol):
+    """Processes that prove subjects, one after the other."""
+
+    interpreter: Interpreter
+    broken: Problem | None
+    """Why not one proof was made."""
+    closed: bool
+
+    @property
+    def subject(self) -> Subject | None:
+        """The one that is being proven."""
+
+    @property
+    def subject_s(self) -> float:
+        """How long it has been."""
+
+    def made(self) -> list[Certificate]:
+        """Since the last call; once it has ended, of every subject that is left."""
+
+    def close(self) -> None:
+        """End what still runs."""
+
+
 def run_jobs(
     waiting: list[list[Subject]], interpreters: Mapping[str, Interpreter], part: Part
-) -> Iterator[list[ClimbingProcess]]:
-    """A process for each list of subjects. Yields those that run or have just ended, many times a second."""
-    running: list[ClimbingProcess] = []
+) -> Iterator[list[Climbing]]:
+    """A process for each list of subjects, or a team of them. Yields what runs or has just ended, many times
+    a second.
+    """
+    from rldyno.proofs.team_jobs import ClimbingTeam
+
+    running: list[Climbing] = []
     cores = len(available_cpus() or range(os.cpu_count() or 1))
     try:
         while waiting or running:
-            while waiting and len(running) < cores:
+            # A team runs alone: its workers wait for each other, some of them without giving way.
+            while waiting and (not running or (len(running) < cores and not _has_team(waiting[0], running))):
                 first = waiting.pop(0)
-                running.append(ClimbingProcess(first, interpreters[first[0].framework], part))
+                kind = ClimbingProcess if first[0].collective is None else ClimbingTeam
+                running.append(kind(first, interpreters[first[0].framework], part))
             time.sleep(_TICK_S)
             yield list(running)
             running = [job for job in running if not job.closed]
     finally:
         for job in running:
             job.close()
+
+
+def _has_team(subjects: list[Subject], running: list[Climbing]) -> bool:
+    busy = (job.subject for job in running)
+    return any(subject.collective is not None for subject in (subjects[0], *filter(None, busy)))
 
 
 class ClimbingProcess:
@@ -153,15 +195,9 @@ class ClimbingProcess:
             report = {"python": self.interpreter.python, **hashes}
         never: Json = {"error": f"its process ended early: {ending(code, log, TIME_LIMIT_S)}"}
         left = self._certificates([never] * (len(self.wanted) - self._made), report)
-        self._keep_log(log)
+        keep_log(self.wanted[0], log)
         self.close()
         return left
-
-    def _keep_log(self, log: str) -> None:
-        path = log_path(self.wanted[0])
-        path.unlink(missing_ok=True)
-        if log.strip():
-            records.write_atomically(path, log)
 
     def close(self) -> None:
         end(self._process)

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 from rldyno.errors import Problem
 from rldyno.proofs import store
 from rldyno.proofs.certificate import Certificate, Subject
-from rldyno.proofs.jobs import ClimbingProcess, Part, remove_leftovers, run_jobs
+from rldyno.proofs.jobs import Climbing, Part, remove_leftovers, run_jobs
 from rldyno.records.seal import write_record
+from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig.algorithms import LEARNERS
 from rldyno_rig.contestant import Contestant
-from rldyno_rig.hyper import NETWORKS, network_kind
+from rldyno_rig.hyper import MLP, NETWORKS, network_kind
 from rldyno_rig.job_files import EnvironmentFacts
 from rldyno_rig.proof.forms import shape_of
+from rldyno_rig.team.share import share
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,7 +39,7 @@ class Progress:
     """What is being proven, and for how many seconds."""
 
     @staticmethod
-    def of(made: int, total: int, jobs: Iterable[ClimbingProcess]) -> Progress:
+    def of(made: int, total: int, jobs: Iterable[Climbing]) -> Progress:
         busy = [(job.subject, job.subject_s) for job in jobs]
         return Progress(made, total, tuple((subject, s) for subject, s in busy if subject is not None))
 
@@ -63,12 +65,15 @@ def of_cell(cell: Cell, environments: Environments) -> Iterator[Subject]:
     kind = network_kind(cell.hyper.convolutions)
     subject = Subject.of(cell.contestant, cell.algorithm, kind, cell.device)
     yield subject
+    if cell.workers > 1:
+        yield subject.in_a_team(cell.collective)
     made = environments.get((cell.framework, cell.environment))
     if made is None or made.error:
         return
     learner = LEARNERS[cell.algorithm]
     with suppress(ValueError):  # this network cannot see such observations: the trial fails, and says why
-        spec = learner.spec(cell.hyper, made.observation_shape, made.observation_dtype, made.actions)
+        own = share(cell.hyper, cell.workers, cell.scaling)
+        spec = learner.spec(own, made.observation_shape, made.observation_dtype, made.actions)
         yield replace(subject, shape=shape_of(spec))
 
 
@@ -80,6 +85,22 @@ def every_subject(contestants: Iterable[str], device: str) -> list[Subject]:
         for algorithm in LEARNERS
         for network in NETWORKS
     ]
+
+
+def every_team(contestants: Iterable[str], device: str, collectives: Iterable[str]) -> list[Subject]:
+    """Every algorithm of those that have these collectives on this device."""
+    return [
+        Subject.of(contestant, algorithm, MLP, device).in_a_team(collective)
+        for contestant in contestants
+        for collective in collectives
+        if device in _devices(contestant, collective)
+        for algorithm in LEARNERS
+    ]
+
+
+def _devices(contestant: str, collective: str) -> tuple[str, ...]:
+    known = toolchain(Contestant.parse(contestant).framework).collectives
+    return next((devices for name, devices in known.items() if name == collective), ())
 
 
 def to_make(
@@ -117,9 +138,10 @@ def prove(
         and (certificate := store.find(subject, interpreters[subject.framework])) is not None
     }
     # One kind of network per process: the variables of a toolchain may differ between them.
-    by_process: dict[tuple[Contestant, str, str], list[Subject]] = {}
+    by_process: dict[tuple[object, ...], list[Subject]] = {}
     for subject in missing:
-        by_process.setdefault((subject.contestant, subject.device, subject.network), []).append(subject)
+        key = subject.contestant, subject.device, subject.network, subject.collective
+        by_process.setdefault(key, []).append(subject)
     made = 0
     broken: list[Problem] = []
     for jobs in run_jobs(list(by_process.values()), interpreters, part):

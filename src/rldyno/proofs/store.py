@@ -51,6 +51,12 @@ def code_hashes(framework: str) -> dict[str, str]:
     return identity.hashes(str(RIG / "backends" / f"{toolchain(framework).backend}.py"))
 
 
+def _part_versions(subject: Subject, interpreter: Interpreter) -> dict[str, str]:
+    """Of what a collective adds to the toolchain."""
+    part = interpreter.part_for(subject.collective) if subject.collective else None
+    return {} if part is None else part.versions
+
+
 def path_of(subject: Subject, interpreter: Interpreter) -> Path:
     hashes = code_hashes(subject.framework)
     content = {
@@ -58,12 +64,11 @@ def path_of(subject: Subject, interpreter: Interpreter) -> Path:
         "backend": hashes["backend_sha256"],
         "reference": hashes["reference_sha256"],
         "python": interpreter.python,
-        "versions": interpreter.versions,
+        "versions": {**interpreter.versions, **_part_versions(subject, interpreter)},
         "variables": toolchain(subject.framework).own_variables(subject.network),
     }
     key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
-    shape = () if subject.shape is None else (subject.shape.key,)
-    name = "-".join(
-        (subject.contestant.file_name, subject.algorithm, subject.network, subject.device, *shape)
-    )
+    kind = (subject.collective, subject.shape.key if subject.shape else None)
+    words = (subject.contestant.file_name, subject.algorithm, subject.network, subject.device, *kind)
+    name = "-".join(filter(None, words))
     return cache_dir() / "certificates" / f"{name}-{key}.json"

@@ -197,7 +197,7 @@ class _TableBuilder:
         if outcome is not None:
             self.reasons[trial] |= self._limits.reasons(row)
         row["certificate"], row["certificate_detail"] = trial_validity(
-            self._certificates, subject_of(requested), facts
+            self._certificates, subject_of(requested), facts, collective_of(requested)
         )
         self.rows.append(row)
         self.hypers[trial] = requested.hyper
@@ -254,6 +254,11 @@ def varying_hypers(rows: list[Row], hypers: Sequence[Mapping[str, Any]]) -> dict
 def subject_of(requested: TrialFile) -> Subject:
     network = network_kind(requested.hyper.get("convolutions") or ())
     return Subject(requested.contestant, requested.algorithm, network, requested.device)
+
+
+def collective_of(requested: TrialFile) -> str | None:
+    """Of a team; None for one worker."""
+    return requested.collective if requested.workers > 1 else None
 
 
 def ordered_certificates(found: Iterable[Certificate], rows: Iterable[Row]) -> tuple[Certificate, ...]:

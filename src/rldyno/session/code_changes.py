@@ -81,7 +81,9 @@ def to_prove(
     return [
         subject
         for subject in sorted({*planned, *finished})
-        if subject.framework in interpreters and (str(subject.contestant) in to_run or subject in provable)
+        if subject.framework in interpreters
+        and interpreters[subject.framework].has(subject.collective)
+        and (str(subject.contestant) in to_run or subject in provable)
     ]
 
 
@@ -98,6 +100,8 @@ def unproven(directory: ResultsDirectory) -> set[Subject]:
             network = network_kind(loaded.hypers[row["trial"]].get("convolutions") or ())
             subject = Subject.of(row["contestant"], row["algorithm"], network, row["device"])
             found |= {subject, replace(subject, shape=shape_that_ran(directory.trial(row["trial"])))}
+            if row["workers"] > 1:
+                found.add(subject.in_a_team(row["collective"]))
     return found
 
 

@@ -16,7 +16,7 @@ from rldyno.records.directory import ResultsDirectory
 from rldyno.records.files import now_iso
 from rldyno.records.seal import write_record
 from rldyno.records.trial_state import TrialState, trial_state
-from rldyno.study.plan import Plan, Trial
+from rldyno.study.plan import Cell, Plan, Trial
 from rldyno.toolchains import native
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter, ensure
@@ -68,6 +68,19 @@ def team(framework: str, collective: str) -> str:
     return f"{framework} with {collective}"
 
 
+def collectives_of(cells: Iterable[Cell]) -> dict[str, set[str]]:
+    """Framework → the collectives of its cells."""
+    found: dict[str, set[str]] = {}
+    for cell in cells:
+        found.setdefault(cell.framework, set()).add(cell.collective)
+    return found
+
+
+def why_absent(absent: Mapping[str, Problem], cell: Cell) -> Problem | None:
+    """Why it cannot run: its framework is not there, or what its team needs."""
+    return absent.get(cell.framework) or absent.get(team(cell.framework, cell.collective))
+
+
 def trials_to_run(directory: ResultsDirectory, plan: Plan, keep_failed: bool) -> Iterator[Trial]:
     """The trials that `prepare` would return if every toolchain existed."""
     for trial in plan.trials:
@@ -101,12 +114,11 @@ def prepare(
         if is_kept(state, keep_failed):
             continue
         home.mkdir(parents=True, exist_ok=True)
-        framework = trial.cell.framework
-        problem = absent.get(framework) or absent.get(team(framework, trial.cell.collective))
+        problem = why_absent(absent, trial.cell)
         if problem:
             _write_absent(home, trial, problem, state)
             continue
-        file = trial_file(trial, interpreters[framework])
+        file = trial_file(trial, interpreters[trial.cell.framework])
         if trial.id not in attached:
             write_trial(home, file)
         prepared.append(PreparedTrial(file, home, trial.id in attached))

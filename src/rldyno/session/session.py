@@ -36,7 +36,14 @@ from rldyno.session.manifest import (
     make_manifest,
     study_change,
 )
-from rldyno.session.preparation import find_interpreters, prepare, trial_file, trials_to_run
+from rldyno.session.preparation import (
+    collectives_of,
+    find_interpreters,
+    prepare,
+    trial_file,
+    trials_to_run,
+    why_absent,
+)
 from rldyno.session.progress import open_display
 from rldyno.session.reruns import NoiseLimit, run_until_quiet
 from rldyno.session.room import check_devices, place_widest
@@ -167,9 +174,7 @@ class Session:
 
     def find_toolchains(self) -> None:
         """Find or build an interpreter for every framework of the study."""
-        collectives: dict[str, set[str]] = {cell.framework: set() for cell in self.plan.cells}
-        for cell in self.plan.cells:
-            collectives[cell.framework].add(cell.collective)
+        collectives = collectives_of(self.plan.cells)
         self.interpreters, self.absent = find_interpreters(
             collectives, self.options.overrides, self.options.pip_args, self.console, collectives
         )
@@ -299,7 +304,7 @@ class Session:
                     trial_file(trial, self.interpreters[trial.cell.framework]), self.directory.trial(trial.id)
                 )
                 for trial in plan.trials
-                if trial.cell.framework in self.interpreters
+                if why_absent(self.absent, trial.cell) is None
                 and (options.amend or trial.cell.contestant not in self.changed_code)
             ]
             run_until_quiet(repeatable, options.noise_limit, launch, self.console)

@@ -52,6 +52,11 @@ class Interpreter:
         name = toolchain(self.framework).part_of(collective)
         return None if name is None else self.parts[name]
 
+    def has(self, collective: str | None) -> bool:
+        """Whether workers can use it here."""
+        name = toolchain(self.framework).part_of(collective) if collective else None
+        return name is None or name in self.parts
+
 
 @dataclass(frozen=True)
 class State:

@@ -17,7 +17,8 @@ from rldyno_rig.proof.rung import Rung
 from rldyno_rig.proof.standard import TEAM_PRECISIONS
 from rldyno_rig.proof.team import TeamClimb
 from rldyno_rig.spec import Params, Spec
-from rldyno_rig.team.team import PATIENCE_S, Team, home, join
+from rldyno_rig.team.names import home
+from rldyno_rig.team.team import PATIENCE_S, Team, join
 
 
 def prove_team(directory: Path) -> int:
