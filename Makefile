@@ -57,7 +57,7 @@ format: $(STAMP)  ## format and mend what can be mended
 bench: bench-overhead bench-peers bench-contestants bench-nets bench-workers bench-report  ## every benchmark
 
 bench-overhead: $(STAMP)  ## what the loop, the probe and the lab cost
-	$(BIN)/rldyno setup numpy torch
+	$(BIN)/rldyno setup numpy torch jax
 	$(BIN)/python bench/overhead.py
 
 bench-peers: $(STAMP)  ## steps per second beside Stable-Baselines3 and SBX

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import statistics
@@ -9,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rldyno.machine.cpus import available_cpus, place
+from rldyno.processes import caches
 from rldyno.records import files as records
 from rldyno.session.preparation import trial_file, write_trial
 from rldyno.study.plan import Cell, Trial
@@ -48,6 +51,26 @@ HOME = Path(__file__).resolve().parent.parent
 Json = dict[str, Any]
 
 
+def extent(description: str | None, rounds: int) -> tuple[int, float]:
+    """(rounds, share of the steps): all of them, or with `--short` just enough to see that it works."""
+    options = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--short", action="store_true", help="one round, a tenth of the steps")
+    return (1, 0.1) if options.parse_args().short else (rounds, 1.0)
+
+
+@contextmanager
+def warm_results(contestants: Iterable[str]) -> Iterator[Path]:
+    """A results directory: trials of a contestant share what it compiled, which is removed at the end."""
+    with tempfile.TemporaryDirectory() as name:
+        results = Path(name)
+        try:
+            yield results
+        finally:
+            caches.remove(caches.warm_place(results, contestant) for contestant in contestants)
+
+
 def run_trial(
     contestant: str,
     algorithm: str,
@@ -56,11 +79,13 @@ def run_trial(
     seed: int = 0,
     *,
     team: Team = ALONE,
+    warm: Path | None = None,
     **changes: Any,
 ) -> tuple[Json, float]:
     """(outcome.json, wall seconds of the whole process that a launcher starts) of one trial.
 
-    Each worker has one core. The other arguments are hyper-parameters.
+    Each worker has one core. Caches are cold, or those of the results directory `warm`. The other arguments
+    are hyper-parameters.
     """
     values = values_of(algorithm, environment, changes)
     cell = Cell(
@@ -76,24 +101,31 @@ def run_trial(
         share_gpu=False,
         dtype="float32",
         division="closed",
-        caches="cold",
+        caches=caches.COLD if warm is None else caches.WARM,
         hyper=values,
         budget=Budget(steps),
     )
     probe_cpu, cpus = place(available_cpus(), 1, 1, workers=team.workers)
     command = [sys.executable, "-m", "rldyno.trial.entry"]
     with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
+        # Warm caches belong to the directory two levels above the trial's.
+        directory = Path(name if warm is None else tempfile.mkdtemp(dir=_trials(warm)))
         interpreter = ensure([cell.framework], collectives={cell.framework: team.collectives})[cell.framework]
         write_trial(directory, trial_file(Trial(cell, seed, 0), interpreter))
         where = [] if cpus is None else ["--cpus", ",".join(map(str, cpus[: team.workers]))]
         watched = [] if probe_cpu is None else ["--probe-cpu", str(probe_cpu)]
         started = time.monotonic()
-        done = subprocess.run([*command, name, *where, *watched], capture_output=True, text=True)
+        done = subprocess.run([*command, str(directory), *where, *watched], capture_output=True, text=True)
         wall_s = time.monotonic() - started
         if done.returncode:
             sys.exit(f"{contestant} {algorithm} failed:\n{done.stdout}{done.stderr}")
         return records.read_json(directory / OUTCOME_FILE), wall_s
+
+
+def _trials(results: Path) -> Path:
+    trials = results / "trials"
+    trials.mkdir(exist_ok=True)
+    return trials
 
 
 def values_of(algorithm: str, environment: str, changes: Mapping[str, Any]) -> Any:

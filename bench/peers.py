@@ -2,7 +2,9 @@
 
 CleanRL's settings: same network, batch, update frequency, environments and steps; one core; contestants
 interleaved. Only the training loop is timed on either side. What a library compiles is not: its clock starts
-when every kind of call has been made. Ours starts after the warm-up, at step 0.
+when every kind of call has been made. Ours starts after the warm-up, at step 0; trials of a contestant share
+what it compiled, so that each program is compiled once and not in every round. About 7 minutes on two idle
+cores; `--short` does one round of a tenth of the steps.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from harness import Json, median, report, run_trial, values_of
+from harness import Json, extent, median, report, run_trial, values_of, warm_results
 from rldyno.machine.cpus import available_cpus, place
 from rldyno.toolchains.catalogue import peers
 from rldyno.toolchains.resolve import resolve
@@ -23,7 +25,7 @@ from rldyno_rig import hyper
 
 ROUNDS = 3
 ENVIRONMENT = "CartPole-v1"
-STEPS = {"dqn": 40_000, "ppo": 81_920}
+STEPS = {"dqn": 24_000, "ppo": 49_152}
 SETTINGS: dict[str, Json] = {
     "dqn": {
         "hidden": (120, 84),
@@ -37,7 +39,7 @@ SETTINGS: dict[str, Json] = {
         "target_sync": 500,
         "epsilon_start": 1.0,
         "epsilon_end": 0.05,
-        "epsilon_steps": 20_000,
+        "epsilon_steps": 12_000,
         "double": False,
         "n_step": 1,
         "environments": 1,
@@ -71,32 +73,47 @@ GOALS = {
     ("sbx", "ppo"): (("jax:jit",), 10.0),
 }
 """(library, algorithm) → the best of these contestants is at least so many times as fast."""
+Rates = dict[tuple[str, str], list[float]]
+"""(algorithm, library or contestant) → steps per second of each round."""
 OURS = ("numpy:eager", *dict.fromkeys(name for names, _ in GOALS.values() for name in names))
 
 
 def main() -> None:
-    rates: dict[tuple[str, str], list[float]] = {}
+    rounds, share = extent(__doc__, ROUNDS)
+    rates: Rates = {}
     notes: dict[str, None] = {}
-    for seed in range(ROUNDS):
-        for algorithm, steps in STEPS.items():
-            print(f"round {seed + 1} of {ROUNDS}: {algorithm}", file=sys.stderr)
-            for library in peers():
-                found = peer_figures(library, algorithm, steps, seed)
-                rates.setdefault((algorithm, library), []).append(found["steps_per_s"])
-                if found["not_taken"]:
-                    notes[f"{library} {algorithm} has no setting for: {', '.join(found['not_taken'])}"] = None
-            for contestant in OURS:
-                outcome, _ = run_trial(contestant, algorithm, ENVIRONMENT, steps, seed, **SETTINGS[algorithm])
-                result = outcome["result"]
-                rate = result["steps"] / (result["train_ns"] / 1e9)
-                rates.setdefault((algorithm, contestant), []).append(rate)
+    with warm_results(OURS) as results:
+        for seed in range(rounds):
+            for algorithm, steps in STEPS.items():
+                print(f"round {seed + 1} of {rounds}: {algorithm}", file=sys.stderr)
+                one_round(algorithm, int(share * steps), seed, results, rates, notes)
     rows = [row(rates, algorithm, name) for algorithm, name in rates]
     report(
-        "peers", f"steps per second beside other libraries, {ROUNDS} rounds", rows, [*notes, *verdicts(rates)]
+        "peers",
+        f"steps per second beside other libraries, rounds: {rounds}",
+        rows,
+        [*notes, *verdicts(rates)],
     )
 
 
-def row(rates: dict[tuple[str, str], list[float]], algorithm: str, name: str) -> dict[str, Any]:
+def one_round(
+    algorithm: str, steps: int, seed: int, results: Path, rates: Rates, notes: dict[str, None]
+) -> None:
+    for library in peers():
+        found = peer_figures(library, algorithm, steps, seed)
+        rates.setdefault((algorithm, library), []).append(found["steps_per_s"])
+        if found["not_taken"]:
+            notes[f"{library} {algorithm} has no setting for: {', '.join(found['not_taken'])}"] = None
+    for contestant in OURS:
+        outcome, _ = run_trial(
+            contestant, algorithm, ENVIRONMENT, steps, seed, warm=results, **SETTINGS[algorithm]
+        )
+        result = outcome["result"]
+        rate = result["steps"] / (result["train_ns"] / 1e9)
+        rates.setdefault((algorithm, contestant), []).append(rate)
+
+
+def row(rates: Rates, algorithm: str, name: str) -> dict[str, Any]:
     made = {"algorithm": algorithm, "contestant": name, "steps_per_s": median(rates[algorithm, name])}
     for library in peers():
         ratios = ratios_to(rates, algorithm, name, library)
@@ -108,15 +125,13 @@ def row(rates: dict[tuple[str, str], list[float]], algorithm: str, name: str) ->
     return made
 
 
-def ratios_to(
-    rates: dict[tuple[str, str], list[float]], algorithm: str, name: str, library: str
-) -> list[float]:
+def ratios_to(rates: Rates, algorithm: str, name: str, library: str) -> list[float]:
     """Of the same round."""
     pairs = zip(rates[algorithm, name], rates[algorithm, library], strict=True)
     return [rate / base for rate, base in pairs]
 
 
-def verdicts(rates: dict[tuple[str, str], list[float]]) -> list[str]:
+def verdicts(rates: Rates) -> list[str]:
     lines = []
     for (library, algorithm), (names, goal) in GOALS.items():
         found = {name: median(ratios_to(rates, algorithm, name, library)) for name in names}
