@@ -15,7 +15,7 @@ class Environment:
 
     Arrays that `reset` and `step` return belong to the environment. Those it returns as `obs` are overwritten
     by the second step after, so that a loop can still read where a step came from; all others by the next
-    step. Copy what must last longer.
+    step. Copy what must last longer. Rewards in an array that cannot be written to never change.
     """
 
     observation_shape: Tuple[int, ...]

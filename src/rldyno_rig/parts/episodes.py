@@ -27,6 +27,7 @@ class Episodes:
     ) -> None:
         self._recorder = recorder
         self._environments = environments
+        self._only = (0,) if environments == 1 else ()
         self._began = [0] * environments
         # One environment is counted in a Python float, which is faster than an array of one.
         own = [0.0] if environments == 1 else np.zeros(environments)
@@ -38,7 +39,7 @@ class Episodes:
     def ended(self, step: int, now: int, terminated: np.ndarray, truncated: np.ndarray) -> None:
         """`step` counts the steps of all environments, this one included; `_began` holds it per episode."""
         returns = self.under_way()
-        for env in np.flatnonzero(terminated | truncated).tolist():
+        for env in self._only or np.flatnonzero(terminated | truncated).tolist():
             length = (step - self._began[env]) // self._environments
             self._recorder.episode(env, step, now, float(returns[env]), length, bool(terminated[env]))
             returns[env] = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Iterator, List, Optional, Tuple
 
 import numpy as np
@@ -24,6 +25,19 @@ def epsilon_greedy(
 
     There is no mask where all are, or none is; then the network need not run.
     """
+    # A generator that yields them one by one takes 0.4 µs where caches are full of other things, this 0.2.
+    return chain.from_iterable(_blocks(rng, environments, actions, start, end, over, index_dtype))
+
+
+def _blocks(
+    rng: np.random.Generator,
+    environments: int,
+    actions: int,
+    start: float,
+    end: float,
+    over: int,
+    index_dtype: np.dtype,
+) -> Iterator[List[Decision]]:
     first = 0
     while True:
         steps = np.arange(first, first + BLOCK) * environments
@@ -35,5 +49,5 @@ def epsilon_greedy(
         some: List[bool] = np.any(greedy, 1).tolist()
         for step in np.flatnonzero(~np.all(greedy, 1)).tolist():
             decisions[step] = (some[step], greedy[step] if some[step] else None, random[step])
-        yield from decisions
+        yield decisions
         first += BLOCK

@@ -78,6 +78,7 @@ class NativeReplay:
         self._first[-1] = np.frombuffer(first_obs.tobytes(), np.uint8)
         self._staged[-1, -1] = 1
         write, flush, step = self._step.pack_into, self.flush, 0
+        fixed, value = None, 0.0
 
         def store(
             action: np.ndarray,
@@ -87,14 +88,17 @@ class NativeReplay:
             truncated: np.ndarray,
             final_obs: np.ndarray,
         ) -> None:
-            nonlocal step
+            nonlocal step, fixed, value
             at = step & last
+            if reward is not fixed:
+                value = reward.item()
+                fixed = None if reward.flags.writeable else reward
             # One write takes 0.25 µs, one for each of the four 0.4.
             if final_obs is obs:
-                write(steps, at * size, obs.tobytes(), action.item(), reward.item(), GOES_ON)
+                write(steps, at * size, obs.tobytes(), action.item(), value, GOES_ON)
             else:
                 ended = TERMINATED if terminated.item() else ENDED
-                write(steps, at * size, final_obs.tobytes(), action.item(), reward.item(), ended)
+                write(steps, at * size, final_obs.tobytes(), action.item(), value, ended)
                 first[at * row : (at + 1) * row] = obs.tobytes()
             step += 1
             if not step % WAITING:
