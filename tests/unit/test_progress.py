@@ -74,7 +74,7 @@ def test_displays_show_the_trial_and_what_is_left(terminal: bool) -> None:
     output = io.StringIO()
     console = Console(file=output, force_terminal=terminal, width=120)
     snapshot = Snapshot(
-        1, 1, 5, {"torch-eager.s0": TrialProgress(42.5, 1234.0, 99.0, 2**28, 0.25)}, 30.0, 90.0
+        1, 1, 5, {"torch-eager.s0": TrialProgress(42.5, 1234.0, 99.0, 2**28, 0.25)}, 30.0, 90.0, queued=2
     )
     with open_display(console) as display:
         if not terminal:
@@ -90,6 +90,7 @@ def test_displays_show_the_trial_and_what_is_left(terminal: bool) -> None:
         "256 MiB",
         "25%",
         "1 min 30 s",
+        "2 queued",
         "[2/5] a trial: done",
     ):
         assert part in text

@@ -334,5 +334,6 @@ def test_status_names_the_jobs(lab: Lab) -> None:
 def test_a_damaged_record_is_a_problem(lab: Lab, content: str) -> None:
     lab.folder.make()
     lab.folder.jobs_file.write_text(content)
-    with pytest.raises(Problem, match=r"jobs\.json is damaged"):
+    with pytest.raises(Problem, match=r"jobs\.json is damaged") as caught:
         lab.launcher()
+    assert "scancel" in (caught.value.fix or "")

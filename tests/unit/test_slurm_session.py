@@ -56,7 +56,7 @@ class Lab:
         self.directory = ResultsDirectory(folder / "out")
         self.printed = ""
 
-    def run(self, cluster: ClusterOptions, **options: Any) -> bool:
+    def run(self, cluster: ClusterOptions | None, **options: Any) -> bool:
         stream = io.StringIO()
         quick = {"verify": False, "report": False, "out": self.directory.root, "cluster": cluster}
         chosen = Options(**{**quick, **options}, overrides={"numpy": Path(sys.executable)})
@@ -197,6 +197,15 @@ def test_scripts_are_written_and_nothing_is_submitted(lab: Lab) -> None:
         "--no-verify --no-report\n"
     )
     assert lab.slurm.jobs == {}
+
+
+@pytest.mark.slow
+def test_a_run_on_this_machine_waits_for_the_jobs(lab: Lab) -> None:
+    lab.submit()
+    with pytest.raises(Problem, match=r"jobs of the run in .* are queued or running: 1_0"):
+        lab.run(None)
+    lab.work()
+    assert lab.run(None, limits=False)
 
 
 def test_hours_are_for_this_machine(lab: Lab) -> None:

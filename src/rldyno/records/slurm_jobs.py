@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rldyno.errors import Problem
 from rldyno.records.files import Json, now_iso
 from rldyno.records.seal import read_record, write_record
 from rldyno.records.typed import damaged, typed
@@ -131,7 +132,11 @@ class SlurmFolder:
             return None
         if self.home.is_symlink():
             raise damaged(self.jobs_file, "its directory is a link")
-        return typed(self.jobs_file, read_record(self.jobs_file), SlurmJobs.from_json)
+        try:
+            return typed(self.jobs_file, read_record(self.jobs_file), SlurmJobs.from_json)
+        except Problem as problem:
+            fix = f"end its jobs with scancel, then remove {self.jobs_file}: finished trials are kept"
+            raise Problem(problem.message, fix=fix, code=1) from problem
 
     def write(self, jobs: SlurmJobs) -> None:
         write_record(self.jobs_file, jobs.to_json())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +12,8 @@ from rldyno.config import SlurmSettings
 from rldyno.errors import Problem
 from rldyno.launch.launcher import DetachedError, PreparedTrial, Watcher
 from rldyno.launch.slurm import SlurmLauncher
-from rldyno.launch.slurm_queue import check_installed
+from rldyno.launch.slurm_jobs import own_jobs
+from rldyno.launch.slurm_queue import Queue, check_installed
 from rldyno.machine.devices import check_device
 from rldyno.processes.control import INTERRUPTED
 from rldyno.processes.lab import OWN_MODULE
@@ -156,6 +158,18 @@ class Cluster:
                 f"rldyno verify {' '.join(left)} --device cuda"
             )
         return found
+
+
+def check_no_jobs(directory: ResultsDirectory) -> None:
+    """Before a run on this machine: a Problem while jobs of a cluster may run the same trials."""
+    jobs = SlurmFolder(directory.root).read()
+    listed = Queue().read() if jobs and shutil.which("squeue") else None
+    live = [job for job in own_jobs(jobs, listed) if job.live] if jobs and listed else []
+    if live:
+        raise Problem(
+            f"jobs of the run in {directory.root} are queued or running: {live[0].id}",
+            fix=f"attach to them with --launcher slurm, or end them: rldyno cancel {directory.root}",
+        )
 
 
 def _has(device: str) -> bool:

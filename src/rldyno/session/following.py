@@ -63,6 +63,7 @@ class Follower:
         return with_conditions(trial, self._conditions.now())
 
     def tick(self, running: Sequence[RunningTrial]) -> None:
+        queued = sum(entry.queued for entry in running)
         running = [entry for entry in running if not entry.queued]
         trials = [entry.trial for entry in running]
         progress = {trial.id: read_progress(trial.directory, trial.file.budget) for trial in trials}
@@ -79,6 +80,7 @@ class Follower:
                 running=progress,
                 elapsed_s=now - self._started,
                 eta_s=self._eta.remaining_s(spent),
+                queued=queued,
             )
         )
 

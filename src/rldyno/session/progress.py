@@ -107,6 +107,8 @@ class Snapshot:
     running: Mapping[str, TrialProgress]
     elapsed_s: float
     eta_s: float | None
+    queued: int = 0
+    """Trials that wait for a cluster."""
 
 
 class Display(Protocol):
@@ -144,6 +146,7 @@ class PlainDisplay:
             return
         self._next = time.monotonic() + self._every_s
         left = "" if snapshot.eta_s is None else f", about {duration(snapshot.eta_s)} left"
+        left += f", {snapshot.queued} queued" if snapshot.queued else ""
         self.print_line(f"{snapshot.done + snapshot.failed} of {snapshot.total} trials{left}")
         for trial, shown in snapshot.running.items():
             reward, speed, cpu, memory, share = progress_texts(shown)
@@ -190,6 +193,8 @@ class LiveDisplay:
         left = duration(snapshot.elapsed_s)
         if snapshot.eta_s is not None:
             left += f", about {duration(snapshot.eta_s)} left"
+        if snapshot.queued:
+            left += f", {snapshot.queued} queued"
         if snapshot.failed:
             left += f", [red]{snapshot.failed} failed[/red]"
         self._bar.update(

@@ -24,7 +24,7 @@ from rldyno.records.directory import ResultsDirectory, working_in
 from rldyno.records.files import write_atomically
 from rldyno.records.manifest import Manifest
 from rldyno.session import code_changes, seed_rounds
-from rldyno.session.cluster import Cluster, ClusterOptions
+from rldyno.session.cluster import Cluster, ClusterOptions, check_no_jobs
 from rldyno.session.environments import check_environments
 from rldyno.session.eta import Eta, Pace, pace_of, trials_ahead
 from rldyno.session.following import Follower, KnownConditions
@@ -134,6 +134,8 @@ class Session:
         with working_in(self.directory):
             if self.cluster:
                 self.cluster.attach()
+            else:
+                check_no_jobs(self.directory)
             finish_moves(self.directory.trials)
             earlier = self.read_earlier_manifest()
             self.check_devices(seed_rounds.current_plan(self.plan, earlier))
