@@ -12,6 +12,9 @@ from rldyno_rig.team.result import TeamResult
 
 Section = Mapping[str, Any]
 
+ANOTHER = "another worker met a value that is not finite"
+"""Message of a worker of a team that a NaN ended, but not one of its own."""
+
 
 @dataclass(frozen=True)
 class WorkerResult:

@@ -23,7 +23,7 @@ from rldyno_rig.parts import native
 from rldyno_rig.parts.streams import streams
 from rldyno_rig.proof.forms import shape_of
 from rldyno_rig.recorder import Recorder
-from rldyno_rig.result_file import WorkerResult, crashed
+from rldyno_rig.result_file import ANOTHER, WorkerResult, crashed
 from rldyno_rig.team.names import home
 from rldyno_rig.team.share import share, share_of_budget
 from rldyno_rig.team.team import join, own_rank
@@ -62,7 +62,8 @@ def _recorder(own: Path, trial: TrialFile, spawn_ns: int) -> Recorder:
     clock = Clock()
     if trial.workers == 1:
         return Recorder(own, trial.budget, clock, spawn_ns)
-    team = join(trial.workers, trial.collective, clock, trial.hang_timeout_s)
+    # A worker that does not come is named before the trial runner takes those that wait for hung.
+    team = join(trial.workers, trial.collective, clock, trial.hang_timeout_s / 2)
     return Recorder(own, share_of_budget(trial.budget, team.size), clock, spawn_ns, team)
 
 
@@ -100,7 +101,7 @@ def _train(
     communication = {schema.COMMUNICATE: clock.spent[COMMUNICATE]} if team else {}
     return WorkerResult(
         reason=recorder.reason or "steps",
-        message=recorder.message or "reached its budget of " + (recorder.reason or "steps"),
+        message=recorder.message or _why(recorder.reason or "steps"),
         steps=recorder.size * steps,
         episodes=recorder.episodes,
         updates=recorder.updates,
@@ -121,6 +122,10 @@ def _train(
         device_memory=transfers.device_memory(backend, trial.device),
         team=team.finish() if team else None,
     )
+
+
+def _why(reason: str) -> str:
+    return ANOTHER if reason == "nan" else "reached its budget of " + reason
 
 
 def fill(directory: Path, started_ns: int) -> int:

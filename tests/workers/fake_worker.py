@@ -1,7 +1,8 @@
 """A worker that trains nothing: it behaves, or misbehaves, as the variable FAKE_WORKER says.
 
 It writes the files of a real one. The behaviour is `name` or `name:argument`, or several separated by blanks
-as `trial-id-part=behaviour`, where the first part found in the trial's id decides.
+as `trial-id-part=behaviour`, where the first part found in the trial's id decides. Behaviours of the ranks of
+a team are separated by ` / `.
 """
 
 import csv
@@ -9,7 +10,9 @@ import hashlib
 import json
 import os
 import random
+import resource
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -19,7 +22,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 from rldyno_rig import schema
+from rldyno_rig.team.names import LOST, RANK_VARIABLE, home
 
+RANK = int(os.environ.get(RANK_VARIABLE, "0"))
 SPAWN_NS = int(os.environ[schema.SPAWN_VARIABLE])
 
 
@@ -116,6 +121,56 @@ def killed(records):
 
 def segfault(records):
     os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def raises(records, message="the matrix is not a matrix"):
+    """As the rig does it: with a result that says so."""
+    records.tick()
+    (records.directory / schema.RESULT_FILE).write_text(
+        json.dumps({"reason": "crashed", "message": f"ValueError: {message}"})
+    )
+    os._exit(1)
+
+
+def loses(records):
+    """Ends because another worker did, once that one has said why."""
+    others = records.directory / "workers"
+    while not any(others.glob("*/result.json")):
+        time.sleep(0.01)
+    message = f"TeamError: worker {RANK} {LOST}: the connection was closed"
+    (records.directory / schema.RESULT_FILE).write_text(json.dumps({"reason": "crashed", "message": message}))
+    os._exit(1)
+
+
+def exhausts(records):
+    """More memory than it may have."""
+    resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
+    blocks = []
+    while True:
+        blocks.append(bytearray(2**26))
+
+
+def halts(records):
+    records.tick()
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def binds(records):
+    """Wants a port that somebody has."""
+    with socket.socket() as taken, socket.socket() as second:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        try:
+            second.bind(("127.0.0.1", port))
+        except OSError as error:
+            raises(records, f"port {port}: {error.strerror}")
+
+
+def trains(directory):
+    """The real training loop."""
+    from rldyno_rig import training
+
+    raise SystemExit(training.train(directory, time.perf_counter_ns()))
 
 
 def hangs(records):
@@ -312,10 +367,11 @@ def main():
     if "=" in behaviour:
         pairs = [part.split("=", 1) for part in behaviour.split()]
         behaviour = next((what for part, what in pairs if part in directory.name), "good")
-    name, _, argument = behaviour.partition(":")
-    if name == "sleeps":
-        sleeps(directory)
-    globals()[name](Records(directory), *([argument] if argument else []))
+    ranks = behaviour.split(" / ")
+    name, _, argument = ranks[min(RANK, len(ranks) - 1)].partition(":")
+    if name in ("sleeps", "trains"):
+        globals()[name](directory)
+    globals()[name](Records(home(directory, RANK)), *([argument] if argument else []))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -17,12 +18,15 @@ from rldyno.errors import Problem
 from rldyno.records.files import Json, open_record, printable, read_json, write_json
 from rldyno_rig import schema
 from rldyno_rig.schema import SCHEMA_VERSION, SEALED_SCHEMA
+from rldyno_rig.team.names import SUBDIRECTORY
 
 SEAL = "sha256"
 _ANSWERED_FROM = (
     *(schema.FACTS_FILE, schema.EPISODES_FILE, schema.PROGRESS_FILE, schema.ACTIONS_FILE),
     *(schema.SAMPLES_FILE, schema.RESULT_FILE),
 )
+
+_OF_WORKER = re.compile(rf"{SUBDIRECTORY}/[0-9]+/[a-z]+\.(?:json|csv)")
 
 
 def write_record(path: Path, values: Json) -> None:
@@ -56,15 +60,20 @@ def seal_of(values: Json) -> str:
 
 
 def file_hashes(directory: Path) -> dict[str, str]:
-    """Name → hash of every file of an attempt that answers use; a framework may have left others there."""
-    return {name: hash_of(directory / name) for name in _ANSWERED_FROM if (directory / name).is_file()}
+    """Name → hash of every file of an attempt that answers use, those of all workers; a framework may have
+    left others there.
+    """
+    ranks = sorted(directory.glob(f"{SUBDIRECTORY}/*"), key=lambda folder: folder.name)
+    paths = [folder / name for folder in (directory, *ranks) for name in _ANSWERED_FROM]
+    return {str(path.relative_to(directory)): hash_of(path) for path in paths if path.is_file()}
 
 
 def altered_files(directory: Path, hashes: Mapping[str, str]) -> list[str]:
     """What is wrong with the files of an attempt, one sentence each."""
     found = []
     for name, expected in hashes.items():
-        path = directory / Path(name).name  # a hostile name must not lead elsewhere
+        whose = _OF_WORKER.fullmatch(name)
+        path = directory / (name if whose else Path(name).name)  # a hostile name must not lead elsewhere
         try:
             status = path.lstat()
             if _known_hash(path, status.st_mtime_ns, status.st_size, status.st_ino) != expected:

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rldyno.errors import UNWRITABLE, Problem
+from rldyno.errors import UNWRITABLE
 from rldyno.processes import team
 from rldyno.processes.children import EndWatch, signal_group
 from rldyno.processes.rig import FAULT_HANDLER, Runtime, start_rig
-from rldyno.records.files import read_json
 from rldyno.records.trial_state import log_tail
 from rldyno.trial.outcome import Ending
 from rldyno.trial.places import Places
+from rldyno.trial.results import read_result
 from rldyno.trial.worker import AbsentError, Silence, Worker
 from rldyno_rig import schema
 from rldyno_rig.team.names import HOST, LOST, SUBDIRECTORY, home
@@ -230,15 +230,8 @@ class Crew:
         code = self._exits[rank].code
         if code < 0:
             return 2 if code in _TAKES_ALONG else 0
-        said = self._said(rank)
+        said = read_result(home(self._directory, rank) / schema.RESULT_FILE).said
         return 3 if LOST in said else 1 if said else 2
-
-    def _said(self, rank: int) -> str:
-        """Its own words about its end."""
-        try:
-            return str(read_json(home(self._directory, rank) / schema.RESULT_FILE).get("message") or "")
-        except Problem:
-            return ""
 
     def _mpi_failed(self) -> Ending:
         tail = log_tail(self._directory / SUBDIRECTORY / team.MPI_LOG) or "it printed nothing"

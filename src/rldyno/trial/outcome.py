@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import resource
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rldyno.errors import Problem
 from rldyno.machine.noise import Surroundings, noise_of
 from rldyno.probe import summary
 from rldyno.probe.memory import leak_warning
 from rldyno.probe.readings import Counted, Idle, TrialReadings, training_span
-from rldyno.records.files import Json, read_json
+from rldyno.records.files import Json
 from rldyno.records.outcome import Outcome
 from rldyno.records.status import ABSENT, DONE, FAILED
 from rldyno.records.trial_state import log_tail
+from rldyno.trial.results import RankResult, as_one, decisive, read_results
 from rldyno_rig import schema
 from rldyno_rig.result_file import WorkerResult
 from rldyno_rig.team.names import home
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from rldyno.probe import Probe
     from rldyno.probe.hardware import Hardware
     from rldyno.probe.tree import CpuTimes
-
-_REQUIRED = {"reason": str, "steps": int, "train_ns": int, "startup_ns": dict, "phases_ns": dict}
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,8 @@ class Measured:
     """The kernel killed some process for memory meanwhile."""
     affinity: Json = field(default_factory=lambda: {"worker": None, "probe": None})
     cores: int = 1
-    """Of the worker."""
+    """Of all workers together."""
+    workers: int = 1
     counted: Counted = field(default_factory=Counted)
     idle: Idle | None = None
 
@@ -100,14 +99,23 @@ def make_outcome(
     trial_dir: Path | None = None,
 ) -> Outcome:
     """Without `measured` the worker never ran."""
-    own = None if trial_dir is None else home(trial_dir, ending.rank or 0)
-    result, flaw = (None, "") if own is None else read_result(own / schema.RESULT_FILE)
-    status, reason, message = verdict(ending, result, flaw, measured)
-    tail = log_tail(own / schema.LOG_FILE) if status == FAILED and own else None
-    if tail and message == ending.message and ending.reason == "crashed":
-        message += f": {tail.splitlines()[-1].strip()[:200]}"  # Python's last line names the exception
+    workers = measured.workers if measured else 1 + (ending.rank or 0)
+    results = [RankResult(None)] * workers if trial_dir is None else read_results(trial_dir, workers)
+    if not ending.reason and workers > 1:
+        ending = replace(ending, rank=decisive(results))
+    own = results[ending.rank or 0]
+    status, reason, message = verdict(ending, own, measured)
+    tail = (
+        log_tail(home(trial_dir, ending.rank or 0) / schema.LOG_FILE)
+        if status == FAILED and trial_dir
+        else None
+    )
+    if message == ending.message and ending.reason == "crashed" and (own.said or tail):
+        # Python's last line names the exception.
+        message += f": {own.said or (tail or '').splitlines()[-1].strip()[:200]}"
     signalled = ending.exit_code is not None and ending.exit_code < 0
-    values = _measured_values(measured, result)
+    result = results[0].result
+    values = _measured_values(measured, as_one(results))
     if result is None:
         values["reasons"]["result"] = f"the worker left no result: {message}"
     return Outcome(
@@ -126,26 +134,9 @@ def make_outcome(
     )
 
 
-def read_result(path: Path) -> tuple[WorkerResult | None, str]:
-    """(the worker's result or None, what is wrong with the file)."""
-    if not path.exists():
-        return None, "ended without a result"
-    try:
-        values = read_json(path)
-    except Problem:
-        return None, f"ended without a result: {path.name} is damaged"
-    for name, kind in _REQUIRED.items():
-        if not isinstance(values.get(name), kind):
-            return None, f"ended without a usable result: {path.name} has no valid `{name}`"
-    if values["reason"] not in schema.DONE_REASONS and values["reason"] not in schema.FAILED_REASONS:
-        return None, f"ended without a usable result: unknown reason `{values['reason'][:40]}`"
-    return WorkerResult.from_json(values), ""
-
-
-def verdict(
-    ending: Ending, result: WorkerResult | None, flaw: str, measured: Measured | None
-) -> tuple[str, str, str]:
+def verdict(ending: Ending, own: RankResult, measured: Measured | None) -> tuple[str, str, str]:
     """(status, reason, message). What the runner saw counts before what the worker wrote."""
+    result = own.result
     if ending.reason == "killed" and measured:
         return FAILED, "killed", ending.message + _memory_hint(ending, measured)
     if ending.reason == "crashed" and result and result.reason in schema.FAILED_REASONS and result.message:
@@ -153,9 +144,10 @@ def verdict(
     if ending.reason:
         return FAILED, ending.reason, ending.message
     if result is None:
-        return FAILED, "crashed", flaw
+        return FAILED, "crashed", own.flaw if ending.rank is None else f"worker {ending.rank} {own.flaw}"
     status = DONE if result.reason in schema.DONE_REASONS else FAILED
-    return status, result.reason, result.message or f"ended by `{result.reason}`"
+    who = ending.own_words if status == FAILED else ""
+    return status, result.reason, who + (result.message or f"ended by `{result.reason}`")
 
 
 def _memory_hint(ending: Ending, measured: Measured) -> str:

@@ -130,6 +130,7 @@ def _measure(
     measured.cpu_times = before, machine.cpu_times(cpus)
     measured.out_of_memory = kills is not None and kills != machine.oom_kills()
     measured.cores = trial.cpus if cpus is None else len(cpus)
+    measured.workers = trial.workers
     measured.idle = idle
     measured.affinity = places.to_json(probe_cpu)
     return make_outcome(trial.trial, attempt, ending, started_at, measured, trial_dir)
