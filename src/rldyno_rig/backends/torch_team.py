@@ -1,7 +1,7 @@
 """How PyTorch averages a flat gradient over the workers of a team.
 
 `native` is torch.distributed: gloo on CPUs, NCCL between GPUs. Where workers share a GPU, which NCCL refuses,
-gloo averages copies on the host; so does MPI, the collective `host`.
+gloo averages copies on the host; so do MPI, the collective `host`, and Horovod.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from rldyno_rig.team import host
+from rldyno_rig.team import horovod_, host
 from rldyno_rig.team.link import LOCAL, TeamError
-from rldyno_rig.team.team import HOST, Team
+from rldyno_rig.team.team import HOST, NATIVE, Team
 
 Reduce = Callable[[Tensor], Tensor]
 GLOO, NCCL = "gloo", "nccl"
@@ -28,7 +28,10 @@ def averaging(team: Team, like: Tensor) -> Reduce:
 
     NCCL works in the device's own time: phase `communicate` is then what the host takes to ask for it.
     """
-    reduce, means = by_mpi(team) if team.collective == HOST else native(team, like.is_cuda)
+    if team.collective == NATIVE:
+        reduce, means = native(team, like.is_cuda)
+    else:
+        reduce, means = by_mpi(team) if team.collective == HOST else by_horovod(team)
     if not like.is_cuda or means == NCCL:
         return team.timed(reduce, means, like.nbytes)
     average = team.timed(through_host(reduce, like), means, like.nbytes)
@@ -49,6 +52,16 @@ def by_mpi(team: Team) -> Tuple[Reduce, str]:
         return gradient
 
     return reduce, host.MEANS
+
+
+def by_horovod(team: Team) -> Tuple[Reduce, str]:
+    horovod = horovod_.begin(team, "torch")
+
+    def reduce(gradient: Tensor) -> Tensor:
+        averaged: Tensor = horovod.allreduce_(gradient, name="gradient", op=horovod.Average)
+        return averaged
+
+    return reduce, horovod_.MEANS
 
 
 def native(team: Team, on_gpu: bool) -> Tuple[Reduce, str]:
