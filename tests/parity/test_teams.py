@@ -68,6 +68,7 @@ def test_workers_on_parts_of_a_batch_learn_as_one_on_the_whole(
             handle = update(learner, tuple(part[first : first + ROWS] for part in batch))
             reference.update(batch, 1e-2)
         learner.read(handle)
+        assert backend.facts()["versions"], "every record has these"
         state, wanted = learner.state(), reference.state()
         for kind in ("params", "m", "v"):
             for name, array in wanted[kind].items():

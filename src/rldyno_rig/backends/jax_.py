@@ -71,7 +71,7 @@ def facts() -> Dict[str, Any]:
         "threads": int(os.environ["NPROC"]) if "NPROC" in os.environ else None,
         "tf32": jax.config.jax_default_matmul_precision == "tensorfloat32",
         "matmul_precision": jax.config.jax_default_matmul_precision,
-        "cpu_async_dispatch": jax.config.jax_cpu_enable_async_dispatch,
+        "cpu_async_dispatch": jax.distributed.is_initialized(),  # see `jax_team.meet`
         "preallocate": os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "true") == "true",
         "transfer": "put; jit on cpu: inside act and update",
     }
