@@ -80,7 +80,7 @@ def facts() -> Dict[str, Any]:
 def make(spec: Spec, params: Params, mode: str, device: str, dtype: str) -> contract.Learner:
     # A learner on the CPU must not start a client for the GPU, which would take memory there.
     jax.config.update("jax_platforms", device)
-    jax.config.update("jax_default_device", jax.devices(device)[0])
+    jax.config.update("jax_default_device", jax.local_devices(backend=device)[0])
     # On CPUs it changes nothing.
     jax.config.update("jax_default_matmul_precision", "tensorfloat32" if dtype == "tf32" else "highest")
     return _kind(spec, mode, device)(spec, params, STORED[dtype])
@@ -123,7 +123,7 @@ class Learner:
         self.load({"params": params, "target": params, "m": zeros, "v": zeros, "t": 0})
 
     def join(self, team: Team) -> None:
-        if team.collective == NATIVE:
+        if team.collective == NATIVE and not jax.distributed.is_initialized():
             before = self.state()
             meet(team)
             self._settle()

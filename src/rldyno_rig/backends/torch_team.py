@@ -66,6 +66,12 @@ def by_horovod(team: Team) -> Tuple[Reduce, str]:
 
 def native(team: Team, on_gpu: bool) -> Tuple[Reduce, str]:
     means = NCCL if on_gpu and not shares_gpu(team) else GLOO
+    if not dist.is_initialized():  # proofs join with several learners
+        begin(team, means)
+    return summing(team.size, means), means
+
+
+def begin(team: Team, means: str) -> None:
     patience = timedelta(seconds=team.patience_s)
     if team.address == LOCAL:
         # Without it gloo looks for the name of this machine, which need not lead anywhere.
@@ -80,7 +86,6 @@ def native(team: Team, on_gpu: bool) -> Tuple[Reduce, str]:
         raise TeamError(text.format(team.rank, means, error)) from error
     # At the end of a process gloo aborts without it, in one of three runs.
     team.on_finish(dist.destroy_process_group)
-    return summing(team.size, means), means
 
 
 def summing(size: int, means: str) -> Reduce:
