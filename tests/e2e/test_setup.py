@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import inspect
+import io
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 import zipfile
 from pathlib import Path
@@ -202,6 +205,81 @@ def test_a_toolchain_that_lost_a_package_is_built_again(machine: Machine, lost: 
     assert "tiny (cpu): built" in again.stdout
     assert place.exists()
     assert "tiny (cpu): ready" in machine.run("setup", "tiny").stdout
+
+
+PART = """
+[collectives]
+horovod = ["cpu"]
+
+[parts.extra]
+summary = "for tests"
+collectives = ["horovod"]
+import_name = "rldyno_part"
+steps = [["rldyno-helper==1.0"]]
+
+[parts.extra.source]
+package = "rldyno-part==2.0"
+tools = ["rldyno-tool==1.0"]
+edits = [{ file = "flags.txt", old = "old", new = "new" }]
+variables = { RLDYNO_FLAG = "on" }
+"""
+# Builds itself as a package does that is compiled: with a tool, against the toolchain.
+BACKEND = """
+def build_wheel(place, *_):
+    import rldyno_tiny, rldyno_tool
+    Path(os.environ.get("RLDYNO_STARTED", os.devnull)).touch()
+    time.sleep(float(os.environ.get("RLDYNO_SLEEP_S", 0)))
+    given = [Path("flags.txt").read_text(), os.environ["RLDYNO_FLAG"]]
+    write_wheel(Path(place), "2.0", f"GIVEN = {given}", "rldyno_part")
+    return "rldyno_part-2.0-py3-none-any.whl"
+"""
+
+
+def write_source(directory: Path) -> None:
+    imports = "import base64, hashlib, os, time, zipfile\nfrom pathlib import Path\n"
+    files = {
+        "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
+        "backend.py": imports + inspect.getsource(write_wheel) + inspect.getsource(_digest) + BACKEND,
+        "flags.txt": "old",
+    }
+    with tarfile.open(directory / "rldyno-part-2.0.tar.gz", "w:gz") as archive:
+        for name, text in files.items():
+            member = tarfile.TarInfo(f"rldyno-part-2.0/{name}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+
+
+def test_a_part_is_compiled_beside_the_toolchain_and_built_again_after_a_kill(
+    machine: Machine, tmp_path: Path
+) -> None:
+    for name in ("rldyno_helper", "rldyno_tool"):
+        write_wheel(machine.wheels, "1.0", name=name)
+    write_source(machine.wheels)
+    (machine.files / "tiny.toml").write_text(TOOLCHAIN.format(version="1.0") + PART)
+    assert machine.run("setup", "tiny").returncode == 0
+    directory = machine.only_directory()
+    ready = (directory / "ready.json").read_bytes()
+
+    started = tmp_path / "started"
+    machine.environment |= {"RLDYNO_STARTED": str(started), "RLDYNO_SLEEP_S": "600"}
+    builder = machine.start("setup", "tiny", "--with", "extra")
+    wait_for(started.name, tmp_path, timeout_s=120)
+    builder.send_signal(signal.SIGKILL)
+    builder.communicate()
+    assert running_in(directory / "parts"), "the killed build's pip should still be there"
+    assert "part extra   absent" in machine.run("setup", "--list").stdout
+
+    machine.environment["RLDYNO_SLEEP_S"] = "0"
+    built = machine.run("setup", "tiny", "--with", "extra")
+    assert built.returncode == 0, built.stderr
+    assert "rldyno-helper 1.0" in built.stdout
+    assert running_in(directory / "parts") == []
+    assert (directory / "ready.json").read_bytes() == ready
+    assert "part extra   ready" in machine.run("setup", "--list").stdout
+    (site,) = directory.glob("parts/extra-*/lib/python*/site-packages")
+    look = f"import sys; sys.path.append({str(site)!r}); import rldyno_part; print(rldyno_part.GIVEN)"
+    seen = subprocess.run([directory / "bin" / "python", "-I", "-c", look], capture_output=True, text=True)
+    assert seen.stdout.strip() == "['new', 'on']", seen.stderr
 
 
 def test_a_killed_build_is_redone(machine: Machine) -> None:
