@@ -239,3 +239,20 @@ def test_an_action_beyond_the_last_is_refused(environment_id: str, count: int) -
     env.reset()
     with pytest.raises(IndexError):
         env.step(np.full(count, env.actions))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_observations_last_as_long_as_asked_for(count: int) -> None:
+    plain, kept = (envs.make("CartPole-v1", count, 3, 20) for _ in range(2))
+    plain.reset(), kept.reset()
+    rows = kept.keep(8)
+    assert rows is not None
+    actions = np.random.default_rng(0).integers(0, 2, (60, count))
+    seen = [rows[0].copy()]
+    for step, action in enumerate(actions, 1):
+        expected, found = plain.step(action), kept.step(action)
+        for a, b in zip(expected, found, strict=True):
+            np.testing.assert_array_equal(a, b)
+        seen.append(found[0].copy())
+        for back in range(min(8, step + 1)):
+            np.testing.assert_array_equal(rows[(step - back) % 8], seen[step - back])

@@ -26,7 +26,8 @@ def memory_of(job: Job, first_obs: np.ndarray, rows_at_once: int = 1) -> Tuple[M
     if native is not None and job.env.count == 1:
         memory = NativeReplay(native, hyper.n_step, hyper.gamma, hyper.capacity, *kinds)
         episodes = Episodes(1, job.recorder, memory.returned, memory.flush)
-        return memory, memory.storing(first_obs), episodes
+        kept = job.env.keep(memory.lasting)
+        return memory, memory.storing(first_obs, kept), episodes
     replay = Replay(hyper.capacity, rows_at_once, *kinds)
     episodes = Episodes(job.env.count, job.recorder)
     return replay, storing(job, replay, first_obs, episodes.count), episodes

@@ -44,6 +44,14 @@ class Environment:
         """
         raise NotImplementedError
 
+    def keep(self, steps: int) -> Optional[np.ndarray]:
+        """Let observations last for `steps` steps; returns where: `[steps, count, *observation_shape]`.
+
+        The present ones are in row 0, those that the i-th step from now returns in row i modulo `steps`. None
+        where the environment keeps no more than the last two.
+        """
+        return None
+
     def step_one(self, action: int) -> StepOne:
         """`step` for count == 1, with reward and flags as Python scalars."""
         obs, reward, terminated, truncated, final_obs = self.step(np.array([action]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from struct import Struct
 from typing import List
 
@@ -26,12 +27,10 @@ class ScalarEnvironment(Environment):
         row = Struct("={}f".format(task.components))
         self._write = row.pack_into
         self._row_bytes = row.size
-        self._obs, self._previous_obs, self._final_obs = (
-            np.zeros((count, task.components), np.float32) for _ in range(3)
-        )
-        self._bytes, self._previous_bytes, self._final_bytes = (
-            array.data.cast("B") for array in (self._obs, self._previous_obs, self._final_obs)
-        )
+        self._final_obs = np.zeros((count, task.components), np.float32)
+        self._final_bytes = self._final_obs.data.cast("B")
+        self._obs = np.zeros_like(self._final_obs)
+        self.keep(2)
         self._step_reward = task.reward
         self._reward = np.full(count, task.reward)
         self._reward.flags.writeable = False
@@ -48,6 +47,13 @@ class ScalarEnvironment(Environment):
         for i, state in enumerate(self._states):
             self._write(self._bytes, i * self._row_bytes, *state)
         return self._obs
+
+    def keep(self, steps: int) -> np.ndarray:
+        kept = np.zeros((steps, *self._obs.shape), np.float32)
+        kept[0] = self._obs
+        self._rows = cycle([(row, row.data.cast("B")) for row in kept])
+        self._swap()
+        return kept
 
     def step(self, actions: np.ndarray) -> Step:
         self._swap()
@@ -92,5 +98,4 @@ class ScalarEnvironment(Environment):
         return obs, self._step_reward, False, False, obs
 
     def _swap(self) -> None:
-        self._obs, self._previous_obs = self._previous_obs, self._obs
-        self._bytes, self._previous_bytes = self._previous_bytes, self._bytes
+        self._obs, self._bytes = next(self._rows)

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { ENDED = 1, TERMINATED = 2, WAITS = 4, LINE = 64 };
+enum { ENDED = 1, TERMINATED = 2, WAITS = 4, STEP = 17, LINE = 64 };
 
 /* All memory belongs to Python. The fields of int64 and pointers are those of `native.Memory`, in this order. */
 typedef struct {
@@ -14,11 +14,12 @@ typedef struct {
        `stride` bytes apart: a whole line of the cache where they take a little less. */
     int64_t stride;
     char *transitions;
-    /* Steps that wait, in a ring of `staged` rows, each `step_bytes` long: what it led to, int64 action, double reward,
-       a byte: 0, ENDED or TERMINATED, and WAITS. Where an episode ended, `first` has what the next begins with. */
-    int64_t staged, step_bytes, n, taken, begun; /* steps taken in; the first of them that no transition begins with */
+    /* Steps that wait, in a ring of `staged` rows: int64 action, double reward, a byte: 0, ENDED or TERMINATED, and WAITS.
+       What step i began with is row i of `observations`. It led to row i + 1 or, if it ended an episode, to row i of
+       `final`. */
+    int64_t staged, n, taken, begun; /* steps taken in; the first of them that no transition begins with */
     const double *powers;
-    const char *steps, *first;
+    const char *steps, *observations, *final;
     double *returned; /* rewards of the episode under way; who reports an episode sets it to 0 */
 } memory;
 
@@ -29,50 +30,51 @@ static void write_number(char *to, int64_t bytes, double value) {
 
 static int64_t ring(const memory *m, int64_t step) { return step & (m->staged - 1); } /* a power of two */
 
-static const char *step_at(const memory *m, int64_t step) { return m->steps + ring(m, step) * m->step_bytes; }
+static const char *step_at(const memory *m, int64_t step) { return m->steps + ring(m, step) * STEP; }
 
 static int64_t action_of(const memory *m, int64_t step) {
     int64_t action;
-    memcpy(&action, step_at(m, step) + m->row_bytes, 8);
+    memcpy(&action, step_at(m, step), 8);
     return action;
 }
 
 static double reward_of(const memory *m, int64_t step) {
     double reward;
-    memcpy(&reward, step_at(m, step) + m->row_bytes + 8, 8);
+    memcpy(&reward, step_at(m, step) + 8, 8);
     return reward;
 }
 
-static char *flag_of(const memory *m, int64_t step) { return (char *)step_at(m, step) + m->row_bytes + 16; }
+static char *flag_of(const memory *m, int64_t step) { return (char *)step_at(m, step) + 16; }
 
 /* The transition that begins with step `start` and leads to what step `last` led to. */
-static void keep(memory *m, int64_t start, int64_t last, int terminated) {
+static void keep(memory *m, int64_t start, int64_t last) {
     int64_t at = m->added++ % m->capacity, row = m->row_bytes, length = last - start + 1;
-    int64_t before = start + m->staged - 1, action = action_of(m, start);
-    const char *obs = *flag_of(m, before) ? m->first + ring(m, before) * row : step_at(m, before);
+    int64_t action = action_of(m, start);
+    int ended = *flag_of(m, last);
+    const char *next_obs = ended ? m->final + ring(m, last) * row : m->observations + ring(m, last + 1) * row;
     double total = 0;
     for (int64_t k = 0; k < length; k++)
         total += m->powers[k] * reward_of(m, start + k);
     char *to = m->transitions + at * m->stride;
     int32_t narrow = (int32_t)action;
-    memcpy(to, obs, row);
-    memcpy(to += row, step_at(m, last), row);
+    memcpy(to, m->observations + ring(m, start) * row, row);
+    memcpy(to += row, next_obs, row);
     memcpy(to += row, m->action_bytes == 4 ? (void *)&narrow : (void *)&action, m->action_bytes);
     write_number(to += m->action_bytes, m->number_bytes, total);
-    write_number(to + m->number_bytes, m->number_bytes, terminated ? 0.0 : m->powers[length]);
+    write_number(to + m->number_bytes, m->number_bytes, ended == TERMINATED ? 0.0 : m->powers[length]);
 }
 
 /* Take in the steps that wait: count their rewards, keep the transitions that they complete. */
 void rldyno_flush(memory *m) {
     for (char *flag; *(flag = flag_of(m, m->taken)) & WAITS; m->taken++) {
         int64_t last = m->taken;
-        int end = *flag ^= WAITS;
+        *flag ^= WAITS;
         *m->returned += reward_of(m, last);
-        if (end)
+        if (*flag)
             for (; m->begun <= last; m->begun++)
-                keep(m, m->begun, last, end == TERMINATED);
+                keep(m, m->begun, last);
         else if (last - m->begun + 1 == m->n)
-            keep(m, m->begun++, last, 0);
+            keep(m, m->begun++, last);
     }
 }
 

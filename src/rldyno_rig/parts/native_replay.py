@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from struct import Struct
+import itertools
 from sys import getrefcount
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from rldyno_rig.parts.native import ENDED, GOES_ON, LINE, TERMINATED, Batch, Chooser, Memory
+from rldyno_rig.parts.native import ENDED, GOES_ON, LINE, STEP, TERMINATED, Batch, Chooser, Memory
 from rldyno_rig.parts.replay import Store, Transitions
 
 WAITING = 64
@@ -41,19 +41,20 @@ class NativeReplay:
         obs_bytes, action_bytes, number_bytes, *_ = (np.empty(*kind).nbytes for kind in self._kinds)
         self._row_bytes = obs_bytes
         self._transitions = _aligned(capacity, 2 * obs_bytes + action_bytes + 2 * number_bytes)
-        # What a step led to, action, reward, how it ended.
-        self._step = Struct("={}sqdB".format(obs_bytes))
-        # Steps that wait, the n of the window before them, and the one whose end began the window.
-        staged = 1 << (WAITING + n + 1).bit_length()
+        # Steps that wait, the n of the window before them, and what the last one led to.
+        self.lasting = staged = 1 << (WAITING + n + 1).bit_length()
+        """Steps for which an environment must leave its observations as they are."""
         self._powers = np.array([gamma**k for k in range(n + 1)])
-        self._staged, self._first = (
-            np.zeros((staged, row), np.uint8) for row in (self._step.size, obs_bytes)
+        self._steps, self._final = (
+            np.zeros((staged, STEP.size), np.uint8),
+            np.zeros((staged, obs_bytes), np.uint8),
         )
-        held = (self._powers, self._staged, self._first, self.returned)
+        self._observations = np.zeros((staged, obs_bytes), np.uint8)
+        held = (self._powers, self._steps, self._observations, self._final, self.returned)
         self._memory = Memory(
             *(capacity, obs_bytes, action_bytes, number_bytes, 0),
             *(self._transitions.shape[1], self._transitions.ctypes.data),
-            *(staged, self._step.size, n, 0, 0),
+            *(staged, n, 0, 0),
             *(array.ctypes.data for array in held),
         )
         self._places: Dict[int, List[Place]] = {}
@@ -70,17 +71,40 @@ class NativeReplay:
         self.flush()
         return int(self._memory.added)
 
-    def storing(self, first_obs: np.ndarray) -> Store:
-        """Takes each step of the environment; `first_obs` is what it began with."""
-        steps, first = self._staged.data.cast("B"), self._first.data.cast("B")
-        size, row, last = self._step.size, self._row_bytes, len(self._staged) - 1
-        # As if an episode had ended before.
-        self._first[-1] = np.frombuffer(first_obs.tobytes(), np.uint8)
-        self._staged[-1, -1] = 1
-        write, flush, step = self._step.pack_into, self.flush, 0
-        fixed, value = None, 0.0
+    def storing(self, first_obs: np.ndarray, kept: Optional[np.ndarray] = None) -> Store:
+        """Takes each step of the environment; `first_obs` is what it began with.
+
+        `kept`: where the environment itself keeps the last observations, `Environment.keep(lasting)`.
+        """
+        note = self._noting()
+        if kept is not None:
+            self._observations, self._memory.observations = kept, kept.ctypes.data
+            return note
+        self._observations[0] = np.frombuffer(first_obs.tobytes(), np.uint8)
+        rows = itertools.cycle(self._observations)
+        next(rows)
 
         def store(
+            action: np.ndarray,
+            obs: np.ndarray,
+            reward: np.ndarray,
+            terminated: np.ndarray,
+            truncated: np.ndarray,
+            final_obs: np.ndarray,
+        ) -> None:
+            next(rows)[:] = np.frombuffer(obs.tobytes(), np.uint8)
+            note(action, obs, reward, terminated, truncated, final_obs)
+
+        return store
+
+    def _noting(self) -> Store:
+        """All of a step but its observation."""
+        steps, final = self._steps.data.cast("B"), self._final.data.cast("B")
+        size, row, last = STEP.size, self._row_bytes, self.lasting - 1
+        write, flush, step = STEP.pack_into, self.flush, 0
+        fixed, value = None, 0.0
+
+        def note(
             action: np.ndarray,
             obs: np.ndarray,
             reward: np.ndarray,
@@ -93,18 +117,16 @@ class NativeReplay:
             if reward is not fixed:
                 value = reward.item()
                 fixed = None if reward.flags.writeable else reward
-            # One write takes 0.25 µs, one for each of the four 0.4.
             if final_obs is obs:
-                write(steps, at * size, obs.tobytes(), action.item(), value, GOES_ON)
+                write(steps, at * size, action.item(), value, GOES_ON)
             else:
-                ended = TERMINATED if terminated.item() else ENDED
-                write(steps, at * size, final_obs.tobytes(), action.item(), value, ended)
-                first[at * row : (at + 1) * row] = obs.tobytes()
+                final[at * row : (at + 1) * row] = final_obs.tobytes()
+                write(steps, at * size, action.item(), value, TERMINATED if terminated.item() else ENDED)
             step += 1
             if not step % WAITING:
                 flush()
 
-        return store
+        return note
 
     def sampler(self, rng: np.random.Generator, batch_size: int) -> Callable[[], Transitions]:
         chooser = _Chooser(rng, batch_size)
