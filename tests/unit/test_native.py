@@ -186,7 +186,7 @@ def test_the_sum_tree_is_the_one_in_numpy(library: Path, use: Callable[[Path | s
             index[5] = index[9]
             for tree in (plain, fast):
                 tree.set(index, priority)
-                tree.set_one(int(index[3]), float(priority[7]))
+                tree.set(index[3:4], priority[7:8])
             np.testing.assert_array_equal(plain.nodes, fast.nodes)
             mass = rng.random(32) * plain.total
             np.testing.assert_array_equal(plain.find(mass), fast.find(mass))
@@ -210,14 +210,6 @@ def test_advantages_are_those_of_numpy(dtype: str, library: Path, use: Callable[
                 found = estimate(column, 0.98, 0.93)
                 assert found.dtype == expected.dtype == dtype
                 np.testing.assert_array_equal(found, expected)
-
-
-def test_one_leaf_is_set_like_many() -> None:
-    one, many = SumTree(37), SumTree(37)
-    for index in (0, 36, 5, 5):
-        one.set_one(index, 0.1 * (index + 1))
-        many.set(np.array([index]), np.array([0.1 * (index + 1)]))
-        np.testing.assert_array_equal(one.nodes, many.nodes)
 
 
 @needs_compiler

@@ -93,7 +93,6 @@ def train(job: Job) -> int:
         store(actions, obs, reward, terminated, truncated, final_obs)
         if final_obs is not obs:
             episodes.ended(step, now, terminated, truncated)
-        priorities.newest(memory.stored())
 
         if step >= next_train:
             next_train += hyper.train_every
@@ -124,6 +123,7 @@ def updates(job: Job, memory: Memory, priorities: Priorities) -> Callable[[int],
     def learn(step: int) -> Optional[float]:
         if not recorder.updates:
             recorder.learns(step, mark(STORE))
+        priorities.newest(memory.stored())
         lr, beta = rate_at(step), beta_at(step)
         loss = None
         for _ in range(hyper.updates_per_train):

@@ -24,11 +24,6 @@ class NativeSumTree(SumTree):
         integers[:], numbers[:] = index, priority
         self._set(self._address, self.leaves, *addresses, len(index))
 
-    def set_one(self, index: int, priority: float) -> None:
-        integers, numbers, *addresses = self._buffers_of(1)
-        integers[0], numbers[0] = index, priority
-        self._set(self._address, self.leaves, *addresses, 1)
-
     def find(self, mass: np.ndarray) -> np.ndarray:
         integers, numbers, found, masses = self._buffers_of(len(mass))
         numbers[:] = mass

@@ -31,9 +31,9 @@ class Priorities:
 
         `stored` counts transitions since the start; the i-th is at position i modulo the capacity.
         """
-        priority = self.highest**self.exponent
-        for i in range(self.known, stored):
-            self.tree.set_one(i % self.capacity, priority)
+        new = np.arange(self.known, stored) % self.capacity
+        if len(new):
+            self.tree.set(new, np.full(len(new), self.highest**self.exponent))
         self.known = stored
 
     def sample(self, count: int, beta: float) -> Tuple[np.ndarray, np.ndarray]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 
@@ -13,8 +11,6 @@ class SumTree:
     def __init__(self, capacity: int) -> None:
         self.leaves = 1 << max(1, (capacity - 1).bit_length())
         self.nodes = np.zeros(2 * self.leaves)
-        # The same memory: single numbers are read and written in half the time through it.
-        self._numbers: Any = self.nodes.data
 
     @property
     def total(self) -> float:
@@ -30,13 +26,6 @@ class SumTree:
         nodes[at] = priority
         while at[0] > 1:
             at = at >> 1
-            nodes[at] = nodes[2 * at] + nodes[2 * at + 1]
-
-    def set_one(self, index: int, priority: float) -> None:
-        nodes, at = self._numbers, index + self.leaves
-        nodes[at] = priority
-        while at > 1:
-            at >>= 1
             nodes[at] = nodes[2 * at] + nodes[2 * at + 1]
 
     def find(self, mass: np.ndarray) -> np.ndarray:
