@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
+import itertools
 import os
 import signal
 import subprocess
@@ -23,7 +25,6 @@ from rldyno_rig.team.link import LOCAL, TeamError
 from rldyno_rig.team.team import HOROVOD, HOST, NATIVE, Reduce, Team
 
 SERVER = "ps-lite"
-_KEY = 0
 _LEAVING_S = 60.0
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _ZEROED_MEMORY = "glibc.malloc.tcache_count=0:glibc.malloc.perturb=255"
@@ -59,7 +60,7 @@ def _memory(array: Any) -> np.ndarray:
 class Server:
     """The kvstore `dist_sync`, with its server and scheduler at rank 0."""
 
-    def __init__(self, team: Team, gradient: Any) -> None:
+    def __init__(self, team: Team) -> None:
         """Raises TeamError."""
         with ports.reserved(team) as own_port:
             port = int(team.link.broadcast(str(own_port).encode() if team.rank == 0 else None))
@@ -72,15 +73,22 @@ class Server:
             raise TeamError("MXNet's scheduler cannot listen on port {} of worker 0".format(port))
         os.environ.update(variables, DMLC_ROLE="worker")
         self.store: Any = mx.kv.create("dist_sync")
-        self.store.init(_KEY, gradient)
+        self.keys = itertools.count()
         self.share = 1.0 / team.size
         team.on_finish(self.leave)
 
-    def average(self, gradient: Any) -> Any:
-        # Pushing and pulling apart takes 520 µs instead of 380.
-        self.store.pushpull(_KEY, gradient, out=gradient)
-        gradient *= self.share
-        return gradient
+    def averaging(self, gradient: Any) -> Reduce:
+        """Each learner has an array of its own length; their order is the same on all ranks."""
+        key = next(self.keys)
+        self.store.init(key, gradient)
+
+        def average(gradient: Any) -> Any:
+            # Pushing and pulling apart takes 520 µs instead of 380.
+            self.store.pushpull(key, gradient, out=gradient)
+            gradient *= self.share
+            return gradient
+
+        return average
 
     def leave(self) -> None:
         self.store = None  # as it goes, it tells the server to end
@@ -122,7 +130,13 @@ def _started(variables: Dict[str, str]) -> List[Any]:
 
 
 def _by_server(team: Team, gradient: Any) -> Tuple[Reduce, str]:
-    return Server(team, gradient).average, SERVER
+    return _server(team).averaging(gradient), SERVER
+
+
+@functools.lru_cache(maxsize=None)
+def _server(team: Team) -> Server:
+    """One for all learners of this process."""
+    return Server(team)
 
 
 def _by_horovod(team: Team, gradient: Any) -> Tuple[Reduce, str]:

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import json
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
@@ -20,6 +22,8 @@ from rldyno_rig.team.team import HOROVOD, HOST, NATIVE, Reduce, Team
 Put = Callable[..., Sequence[Any]]
 RING = "grpc ring"
 _JOB = "worker"
+_INSTANCES = itertools.count(1)
+"""Each learner reduces a vector of its own length; their order is the same on all ranks."""
 
 
 def averaging(team: Team, put: Put) -> Tuple[Reduce, str]:
@@ -38,7 +42,7 @@ def _on_host(team: Team, put: Put) -> Tuple[Reduce, str]:
 
 def _by_ring(team: Team, put: Put) -> Tuple[Reduce, str]:
     _connect(team)
-    size, group, instance = (tf.constant(number) for number in (team.size, 1, 1))
+    size, group, instance = (tf.constant(number) for number in (team.size, 1, next(_INSTANCES)))
     reduce = tf.raw_ops.CollectiveReduceV2
 
     def average(gradient: Any) -> Any:
@@ -58,8 +62,12 @@ def _by_ring(team: Team, put: Put) -> Tuple[Reduce, str]:
     return average, RING
 
 
+@functools.lru_cache(maxsize=None)
 def _connect(team: Team) -> None:
-    """Start the server of this worker. Tensors and variables that were made before are lost."""
+    """Start the server of this worker, once for all its learners.
+
+    Tensors and variables that were made before are lost.
+    """
     with ports.reserved(team) as port:
         workers = _told_to_all(team, "{}:{}".format(ports.own_address(team), port))
         context = eager_context.context()
