@@ -12,7 +12,20 @@ from fuzz_calls import STUDY, Ended, Report, call
 
 KEYS = (
     *("title", "question", "contestants", "algorithms", "environments", "max_episode_steps", "devices"),
-    *("cores", "workers", "seeds", "dtype", "division", "order_seed", "tensorboard", "caches", "budget"),
+    *(
+        "cores",
+        "workers",
+        "collective",
+        "scaling",
+        "share_gpu",
+        "seeds",
+        "dtype",
+        "division",
+        "order_seed",
+        "tensorboard",
+        "caches",
+        "budget",
+    ),
     *("budget.steps", "budget.episodes", "budget.wall_s", "budget.stop", "hyper", "hyper.dqn", "nonsense"),
     *("hyper.dqn.learning_rate", "hyper.dqn.batch_size", "hyper.dqn.hidden", "hyper.dqn.CartPole-v1"),
     *("hyper.dqn.replay_size", "hyper.dqn.gamma", "hyper.ppo.clip", "hang_timeout_s", "sample_hz"),

@@ -8,7 +8,6 @@ import pytest
 
 from rldyno.errors import Problem
 from rldyno.study import hyper as study_hyper
-from rldyno.study import placement
 from rldyno.study.file import Study, differences, load_study
 from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.hyper import CNN_LARGE, CNN_SMALL
@@ -37,9 +36,8 @@ GOOD = {
 
 
 @pytest.fixture
-def load(tmp_path, monkeypatch):
+def load(tmp_path):
     """Load a study made of the good keys, some of them replaced (None: left out), and more text below."""
-    monkeypatch.setattr(placement, "MOST_WORKERS", 4)
 
     def load_text(tail: str = "[budget]\nsteps = 1000\n", **keys: str | None) -> Study:
         lines = [f"{key} = {value}\n" for key, value in (GOOD | keys).items() if value is not None]
@@ -142,7 +140,10 @@ def test_the_open_division_is_refused_until_it_is_built(load, mistakes) -> None:
             {"contestants": '"numpy:eager"', "devices": '["cpu", "cuda"]'},
             "5: devices: no contestant of this study runs on cuda",
         ),
-        ({"workers": "[1,\n8]"}, "6: workers: no contestant of this study runs with 8 workers"),
+        (
+            {"contestants": '"numpy:eager"', "workers": "[1,\n8]"},
+            "6: workers: no contestant of this study runs with 8 workers",
+        ),
         ({"contestants": None}, "1: contestants: missing: a study must give it"),
         ({"contestant": '"numpy:eager"'}, "5: contestant: unknown key, did you mean 'contestants'?"),
         ({"algorithms": '["dqn", "poo"]'}, "2: algorithms: unknown algorithm 'poo', did you mean 'ppo'?"),

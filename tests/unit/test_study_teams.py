@@ -16,7 +16,6 @@ from rldyno.errors import Problem
 from rldyno.machine import cpus, devices
 from rldyno.records.trial_id import trial_id
 from rldyno.session import room
-from rldyno.study import placement
 from rldyno.study.file import load_study
 from rldyno.study.plan import Plan, make_plan
 from rldyno_rig.trial_file import TrialFile
@@ -43,9 +42,7 @@ PlanOf = Callable[..., Plan]
 
 
 @pytest.fixture
-def plan_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlanOf:
-    monkeypatch.setattr(placement, "MOST_WORKERS", 64)
-
+def plan_of(tmp_path: Path) -> PlanOf:
     def make(contestants: str, *lines: str, tail: str = "", algorithm: str = "dqn") -> Plan:
         path = tmp_path / "x.toml"
         text = "\n".join((f"contestants = {contestants}", *lines))
@@ -155,11 +152,6 @@ def test_crossings_of_more_cpus_are_left_out(plan_of) -> None:
     assert "x.toml:2: cores: all trials with 4 need more CPUs than max_cpus = 2" in said
 
 
-def test_teams_are_refused_until_they_can_be_started(plan_of, monkeypatch) -> None:
-    monkeypatch.setattr(placement, "MOST_WORKERS", 1)
-    assert "they cannot be started yet" in refusal(plan_of, '"numpy:eager"', "workers = 2")
-
-
 @pytest.fixture
 def file(plan_of) -> TrialFile:
     return plan_of('"torch:eager"').trials[0].to_file()
@@ -242,7 +234,6 @@ target_sync = 500
 @pytest.fixture
 def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """What `rldyno plan` answers on a machine with two CPUs."""
-    monkeypatch.setattr(placement, "MOST_WORKERS", 64)
     monkeypatch.setattr(room, "available_cpus", lambda: (0, 1))
     monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path / "cache"))
 

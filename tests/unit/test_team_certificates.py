@@ -28,7 +28,6 @@ from rldyno.proofs.certificate import (
 )
 from rldyno.proofs.jobs import log_path
 from rldyno.results.load import collective_of, subject_of
-from rldyno.study import placement
 from rldyno.study.file import load_study
 from rldyno.study.plan import make_plan
 from rldyno.toolchains.resolve import Interpreter
@@ -107,8 +106,7 @@ steps = 100
 """
 
 
-def test_a_study_needs_its_collectives_and_the_shapes_of_shares(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(placement, "MOST_WORKERS", 2)
+def test_a_study_needs_its_collectives_and_the_shapes_of_shares(tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     path.write_text(STUDY)
     plan = make_plan(load_study(path))

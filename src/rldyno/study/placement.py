@@ -14,9 +14,6 @@ from rldyno_rig.contestant import Contestant
 from rldyno_rig.team.names import HOST, NATIVE, NONE
 from rldyno_rig.team.share import WEAK
 
-MOST_WORKERS = 1
-"""Of one trial: as many as the trial runner can start."""
-
 
 class Placement(NamedTuple):
     """A contestant where it can run."""
@@ -86,9 +83,7 @@ def _usable(
 ) -> Iterator[str]:
     """The collectives with which a team of this contestant can train there."""
     having = [name for name, devices in toolchain.collectives.items() if device in devices]
-    if max(places.workers) > MOST_WORKERS:
-        lacking.append(f"{contestant} with several workers: they cannot be started yet")
-    elif not having:
+    if not having:
         lacking.append(
             f"{contestant} with several workers: {contestant.framework} has no collective on {device}"
         )
