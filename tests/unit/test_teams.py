@@ -14,7 +14,7 @@ from rldyno.answers.axes import FASTER, SLOWER, UNCLEAR
 from rldyno.answers.teams import Against
 from rldyno.claims.decide import judge
 from rldyno.claims.evidence import gather
-from rldyno.claims.form import Claim
+from rldyno.claims.form import Claim, shipped_claims
 from rldyno.limits.floor import floor
 from rldyno.limits.trials import update_floor
 from rldyno.records.machine_limits import DeviceLimits
@@ -162,6 +162,19 @@ def test_claims_may_ask_for_a_collective_and_follow_the_workers(analysis: Analys
     assert verdict(**trend, where={"scaling": ["weak"], "workers": 2}, at_least=1.0) == "undecided"
     assert verdict(**trend, at_least=1.0) == "holds"
     assert verdict(kind="value", metric="communication", a={"workers": 2}, at_most=0.21) == "holds"
+
+
+def test_the_claim_about_gpus_follows_the_workers(tmp_path: Path) -> None:
+    graph = replace(TORCH, name="tensorflow:graph")
+    shape = replace(SHAPE, contestants=[TORCH, graph], algorithms=["ppo"], devices=("cuda",), cores=(1,))
+    evidence = gather([load_results(write_results(tmp_path / "r", shape))])
+    (claim,) = [claim for claim in shipped_claims() if claim.id == "liu-10"]
+    (found,) = judge([claim], evidence)
+    parts = [part.label for check in found.checks for part in check.parts]
+    assert all("workers 1 → 2" in label for label in parts)
+    assert len(parts) == 3 * 2 * 4
+    cpu, memory, _ = found.checks
+    assert (cpu.verdict, memory.verdict) == ("holds", "holds")
 
 
 def test_the_floor_is_that_of_a_worker_s_batch() -> None:

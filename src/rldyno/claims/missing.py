@@ -13,6 +13,7 @@ COUNTS = {2: "two", 3: "three", 4: "four", 5: "five"}
 PLURALS = {
     "system": "operating systems",
     "cores": "numbers of cores",
+    "workers": "numbers of workers",
     "device": "kinds of device",
     "framework": "frameworks",
     "algorithm": "algorithms",
