@@ -76,6 +76,8 @@ class Shape:
     workers: Sequence[int] = (1,)
     collectives: Sequence[str] = ("host",)
     scalings: Sequence[str] = ("weak",)
+    unproven: Sequence[str] = ()
+    """Collectives without a certificate."""
     seeds: int = 3
     hyper: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     steps: int = 30_000
@@ -123,6 +125,8 @@ def write_results(directory: Path, shape: Shape | None = None, seed: int = 0) ->
         shapes = {shape_that_ran(trial) for trial in asked if trial["algorithm"] == algorithm}
         for proven in (None, *shapes):
             write_certificate(directory, contestant, algorithm, device, proven)
+        for collective in set(shape.collectives) - set(shape.unproven) if max(shape.workers) > 1 else ():
+            write_certificate(directory, contestant, algorithm, device, None, collective)
     write_json(
         directory / "manifest.json",
         manifest_json(asked, study) | (limits_json(shape) if shape.limits else {}),
@@ -244,7 +248,12 @@ def facts_json(contestant: Contestant) -> dict[str, Any]:
 
 
 def write_certificate(
-    directory: Path, contestant: Contestant, algorithm: str, device: str, shape: LearnerShape | None
+    directory: Path,
+    contestant: Contestant,
+    algorithm: str,
+    device: str,
+    shape: LearnerShape | None,
+    collective: str | None = None,
 ) -> None:
     if contestant.certificate == "absent":
         return
@@ -253,7 +262,7 @@ def write_certificate(
     wrong = ("gradients", "float64") if failed and shape is None else None
     rungs = [
         replace(rung, error=3e-2) if (rung.name, rung.dtype) == wrong else rung
-        for rung in whole_rungs(algorithm, "mlp", device, shape)
+        for rung in whole_rungs(algorithm, "mlp", device, shape, collective=collective)
     ]
     certificate = {
         "contestant": contestant.name,
@@ -261,6 +270,7 @@ def write_certificate(
         "network": "mlp",
         "device": device,
         **({} if shape is None else {"shape": shape.to_json()}),
+        **({} if collective is None else {"collective": collective}),
         "mode": contestant.name.split(":")[1],
         "passed": not failed,
         "backend_sha256": "0" * 64 if contestant.certificate == "stale" else facts["backend_sha256"],
@@ -269,7 +279,7 @@ def write_certificate(
         "rungs": [rung.to_json() for rung in rungs],
         "made_at": "2026-01-02T03:04:05+00:00",
     }
-    key = "" if shape is None else f"-{shape.key}"
+    key = f"-{collective}" if collective else "" if shape is None else f"-{shape.key}"
     name = f"{contestant.name.replace(':', '-')}-{algorithm}-mlp-{device}{key}.json"
     write_json(directory / "certificates" / name, certificate)
 

@@ -140,6 +140,19 @@ def test_one_seed_gives_no_speed_up_and_no_certificate_no_rank(tmp_path: Path) -
     assert all(one.trust.words for one in found)
 
 
+def test_a_collective_without_a_certificate_is_shown_but_not_ranked(tmp_path: Path) -> None:
+    shape = replace(SHAPE, cores=(1,), scalings=("weak",), unproven=("host",))
+    analysis = Analysis.load(write_results(tmp_path / "r", shape))
+    ranked = {(one.contestant, one.team.axes["collective"]): one.ranked for one in analysis.speedups}
+    assert ranked == {
+        (name, collective): collective == "native"
+        for name in ("numpy:eager", "torch:eager")
+        for collective in ("native", "host")
+    }
+    along = [answer for answer in analysis.axis_answers if answer.axis == "workers"]
+    assert ["native" in answer.place for answer in along] == [True]
+
+
 def test_answers_along_workers_begin_with_one(analysis: Analysis) -> None:
     along = [answer for answer in analysis.axis_answers if answer.axis == "workers"]
     assert {(answer.base, answer.level) for answer in along} == {(1, 2)}
