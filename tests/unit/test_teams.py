@@ -19,7 +19,7 @@ from rldyno.limits.floor import floor
 from rldyno.limits.trials import update_floor
 from rldyno.records.machine_limits import DeviceLimits
 from rldyno.report.material import Material
-from rldyno.report.sections import phases, workers
+from rldyno.report.sections import phases, utilisation, workers
 from rldyno.results.load import load_results
 from rldyno_rig.algorithms import ALGORITHMS, update_rows
 from rldyno_rig.contestant import Contestant
@@ -39,6 +39,8 @@ SHAPE = Shape(
     steps=8_000,
     sample_hz=1,
 )
+
+HOST_TEAM = "2 workers, collective host, weak scaling"
 
 
 @pytest.fixture(scope="module")
@@ -230,6 +232,20 @@ def test_the_section_draws_speed_up_the_ideal_and_what_a_step_takes(material: Ma
     assert (len(speedup.rows), len(equal.rows)) == (16, 8)
     assert ("torch:eager", "2, native (gloo), weak") in {row[:2] for row in speedup.rows}
     assert ("2 × 1 core, host (mpi), weak", "1 × 2 cores") in {row[1:3] for row in equal.rows}
+
+
+@pytest.mark.slow
+def test_cpu_is_a_share_of_the_cores_of_all_workers(material: Material) -> None:
+    """A synthetic trial uses 98 % of one core, whatever it has."""
+    (table,) = [table for table in utilisation.tables(material) if "CPU, % of its cores" in table.columns]
+    shown = {row[1]: float(row[2]) for row in table.rows if row[0] == "torch:eager"}
+    one, two = (shown[f"DQN on CartPole-v1, 1 core, {team}"] for team in ("1 worker", HOST_TEAM))
+    assert one / two == pytest.approx(2, rel=0.05)
+    (panel,) = utilisation.charts(material)
+    (bars,) = [chart for chart in panel.charts if chart.id == "cpu-use"]
+    drawn = {row["label"]: row["value"] for row in bars.all_rows}
+    two = drawn[f"torch:eager, 1 core, {HOST_TEAM}"]
+    assert drawn["torch:eager, 1 core, 1 worker"] / two == pytest.approx(2, rel=0.05)
 
 
 @pytest.mark.slow

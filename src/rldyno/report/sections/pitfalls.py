@@ -319,7 +319,8 @@ def oversubscribed(results: Results, _: Sequence[Group]) -> Pitfall:
     if crowded.is_empty():
         most = max(known["threads_runnable_mean"].drop_nulls().to_list(), default=0.0)
         return Pitfall(name, CLEAR, f"at most {most:.1f} threads were runnable at one time, on average")
-    counts = crowded.group_by("contestant", "cores").agg(pl.len(), pl.col("threads_runnable_mean").max())
+    cores_of_all = pl.col("cores") * pl.col("workers")
+    counts = crowded.group_by("contestant", cores_of_all).agg(pl.len(), pl.col("threads_runnable_mean").max())
     found = {
         f"{contestant}: up to {threads:.1f} threads on {counted(cores, 'core')} in {counted(trials, 'trial')}"
         for contestant, cores, trials, threads in counts.iter_rows()

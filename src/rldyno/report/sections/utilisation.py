@@ -170,7 +170,11 @@ def share(title: str, source: str, whole: str, scale: float = 1.0) -> Use:
 
 
 CPU = (
-    share("CPU, % of its cores", "cpu_percent", "cores"),
+    Use(
+        "CPU, % of its cores",
+        "cpu_percent",
+        lambda runs: runs["cpu_percent"] / (runs["cores"] * runs["workers"]),
+    ),
     use("machine_cpu_percent"),
     use("idle_cpu_percent"),
     use("threads_busy_mean"),
