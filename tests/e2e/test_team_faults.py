@@ -41,6 +41,7 @@ def make_team(folder: Path, *behaviours: str, **changes: Any) -> Path:
             "worker 1 exited with code 1: ValueError: the matrix is not a matrix",
             "",
         ),
+        (("gives_up", "halts"), "hung", "worker 1 did not answer: TeamError: worker 0 lost", ""),
         (("good:600", "exhausts"), "crashed", "worker 1 exited with code 1: MemoryError", "Traceback"),
         (("good:600", "binds"), "crashed", "worker 1 exited with code 1: ValueError: port ", ""),
         (("good", "no_result"), "crashed", "worker 1 ended without a result", ""),
@@ -53,7 +54,7 @@ def make_team(folder: Path, *behaviours: str, **changes: Any) -> Path:
 def test_one_bad_worker_ends_the_team(
     tmp_path: Path, behaviours: tuple[str, ...], reason: str, message: str, tail: str
 ) -> None:
-    directory = make_team(tmp_path, *behaviours, hang_timeout_s=5.0 if reason == "hung" else 120.0)
+    directory = make_team(tmp_path, *behaviours, hang_timeout_s=5.0 if "no progress" in message else 120.0)
     done = rldyno("trial", directory)
     outcome = outcome_of(directory)
     assert (done.returncode, outcome["status"], outcome["reason"]) == (1, "failed", reason)

@@ -137,6 +137,11 @@ def loses(records):
     others = records.directory / "workers"
     while not any(others.glob("*/result.json")):
         time.sleep(0.01)
+    gives_up(records)
+
+
+def gives_up(records):
+    """Another worker does not answer."""
     message = f"TeamError: worker {RANK} {LOST}: the connection was closed"
     (records.directory / schema.RESULT_FILE).write_text(json.dumps({"reason": "crashed", "message": message}))
     os._exit(1)

@@ -30,6 +30,7 @@ _LOG_LIMIT_BYTES = 64 * 2**20
 _LAST_WORDS_S = 1.0
 """In which the others may end, too, after one has failed: the first to be seen need not be the cause."""
 _TRACEBACK_LINES = 1000
+_LOST_ANOTHER = 3
 _TAKES_ALONG = {-signal.SIGABRT, -signal.SIGPIPE}
 """Exit codes of workers that some libraries end when the connection to another breaks."""
 
@@ -148,12 +149,16 @@ class Crew:
             self._watch.wait(min(0.05, deadline - time.monotonic()))
             self._look()
         self._look()
-        exits = dict(self._exits)
+        exits, running = dict(self._exits), self._running()
+        unanswering = [rank for rank in running if self._halted(rank)] or running
         self.stop(signal.SIGTERM)
         failed = [rank for rank, ended in exits.items() if ended.code]
         if not failed:
             return Ending.from_exit(0) if len(exits) == self.size else self._mpi_failed()
         first = min(failed, key=lambda rank: (self._consequence(rank), exits[rank].time_ns))
+        if unanswering and self._consequence(first) == _LOST_ANOTHER:  # a collective has limits of its own
+            message = f"worker {unanswering[0]} did not answer: {self._said(first)}"
+            return Ending("hung", message, rank=unanswering[0])
         return Ending.from_exit(exits[first].code, first if self.size > 1 else None)
 
     def _hung(self) -> Ending:
@@ -230,8 +235,12 @@ class Crew:
         code = self._exits[rank].code
         if code < 0:
             return 2 if code in _TAKES_ALONG else 0
-        said = read_result(home(self._directory, rank) / schema.RESULT_FILE).said
-        return 3 if LOST in said else 1 if said else 2
+        said = self._said(rank)
+        return _LOST_ANOTHER if LOST in said else 1 if said else 2
+
+    def _said(self, rank: int) -> str:
+        """Its own words about its end."""
+        return read_result(home(self._directory, rank) / schema.RESULT_FILE).said
 
     def _mpi_failed(self) -> Ending:
         tail = log_tail(self._directory / SUBDIRECTORY / team.MPI_LOG) or "it printed nothing"

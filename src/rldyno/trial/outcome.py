@@ -155,7 +155,8 @@ def _memory_hint(ending: Ending, measured: Measured) -> str:
         return ""
     peak = measured.probe.peak_rss_bytes
     share = peak / physical_memory_bytes()
-    holding = f"it held {peak / 2**20:,.0f} MiB, {share:.0%} of this machine's memory"
+    holders = "it" if measured.workers == 1 else "all workers together"
+    holding = f"{holders} held {peak / 2**20:,.0f} MiB, {share:.0%} of this machine's memory"
     if measured.out_of_memory:
         return f": out of memory ({holding})"
     return f" (out of memory? {holding})" if share > 0.5 else f" from outside ({holding})"
