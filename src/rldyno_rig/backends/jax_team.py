@@ -37,6 +37,8 @@ def meet(team: Team) -> None:
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     try:
         with reserved_port(team) as port:
+            if team.rank == 0:
+                require_free(port)
             address = "{}:{}".format(team.address, port)
             jax.distributed.initialize(
                 address,
@@ -46,7 +48,7 @@ def meet(team: Team) -> None:
                 initialization_timeout=int(team.patience_s),
             )
         jax.config.update("jax_default_device", jax.local_devices(backend=platform)[0])
-    except RuntimeError as error:
+    except (RuntimeError, OSError) as error:
         text = "worker {} cannot meet the others through jax.distributed: {}"
         raise TeamError(text.format(team.rank, error)) from error
     team.on_finish(jax.distributed.shutdown)
@@ -61,6 +63,13 @@ def reserved_port(team: Team) -> Iterator[int]:
             reserved.bind((LOCAL if team.address == LOCAL else "", 0))
         own = str(reserved.getsockname()[1]).encode() if team.rank == 0 else None
         yield int(team.link.broadcast(own))
+
+
+def require_free(port: int) -> None:
+    """Raises OSError. JAX may end with a segmentation fault where it cannot listen."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        probe.bind((LOCAL, port))
 
 
 def averaging(team: Team, like: Array) -> Reduce:
