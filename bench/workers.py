@@ -23,6 +23,8 @@ from rldyno_rig.team.share import SCALINGS, WEAK
 CONTESTANTS = ("numpy:eager", "torch:eager", "tensorflow:graph", "jax:jit", "mxnet:hybrid")
 ROUNDS = 3
 STEPS = 16_000
+HYPER = {"learning_starts": 128}
+"""Each worker fills a replay memory of its own: a long filling would look like speed."""
 
 
 class Place(NamedTuple):
@@ -45,7 +47,7 @@ def main() -> None:
     for seed in range(chosen.rounds):
         for place in places:
             outcome, _ = run_trial(
-                place.contestant, "dqn", "CartPole-v1", chosen.steps, seed, team=place.team
+                place.contestant, "dqn", "CartPole-v1", chosen.steps, seed, team=place.team, **HYPER
             )
             seen[place].append(figures(outcome))
     title = f"{chosen.workers} workers, {chosen.scaling} scaling, median of {chosen.rounds} rounds"

@@ -16,6 +16,7 @@ from rldyno.stats.estimates import ENOUGH_RUNS
 from rldyno.studies.given import given_study
 from rldyno.studies.shipped import find_study, shipped_studies
 from rldyno.study.file import load_study
+from rldyno.study.plan import make_plan
 
 
 def test_every_shipped_study_loads() -> None:
@@ -121,3 +122,17 @@ def test_the_study_of_an_older_record_is_still_recognised() -> None:
 
 def test_the_quickstart_has_enough_seeds_for_an_answer() -> None:
     assert len(load_study(shipped_studies()["quickstart"]).seeds) >= ENOUGH_RUNS
+
+
+def test_the_workers_study_compares_teams_on_two_cores() -> None:
+    plan = make_plan(load_study(shipped_studies()["workers"]))
+    assert max(cell.cpus for cell in plan.cells) == 2
+    teams = {(cell.framework, cell.collective) for cell in plan.cells if cell.workers == 2}
+    trained = {"torch", "tensorflow", "mxnet"}
+    assert teams == {
+        *((framework, "host") for framework in (*trained, "jax", "numpy")),
+        *((framework, "native") for framework in (*trained, "jax")),
+        *((framework, "horovod") for framework in trained),
+    }
+    assert {cell.scaling for cell in plan.cells if cell.workers == 2} == {"weak", "strong"}
+    assert {(cell.workers, cell.cores) for cell in plan.cells} == {(1, 1), (1, 2), (2, 1)}
