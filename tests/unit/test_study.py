@@ -140,10 +140,6 @@ def test_the_open_division_is_refused_until_it_is_built(load, mistakes) -> None:
             {"contestants": '"numpy:eager"', "devices": '["cpu", "cuda"]'},
             "5: devices: no contestant of this study runs on cuda",
         ),
-        (
-            {"contestants": '"numpy:eager"', "workers": "[1,\n8]"},
-            "6: workers: no contestant of this study runs with 8 workers",
-        ),
         ({"contestants": None}, "1: contestants: missing: a study must give it"),
         ({"contestant": '"numpy:eager"'}, "5: contestant: unknown key, did you mean 'contestants'?"),
         ({"algorithms": '["dqn", "poo"]'}, "2: algorithms: unknown algorithm 'poo', did you mean 'ppo'?"),

@@ -109,6 +109,7 @@ def test_collectives_follow_the_device(plan_of) -> None:
     ("contestants", "lines", "expected"),
     [
         ('"theano:graph"', "workers = 2", "x.toml:1: contestants: theano:graph with several workers: theano"),
+        ('"theano:graph"', "workers = [1,\n8]", "x.toml:3: workers: no contestant of this study runs with 8"),
         ('"numpy:eager"', 'workers = 2\ncollective = "native"', "numpy has host on cpu"),
         (
             '["numpy:eager", "torch:eager"]',

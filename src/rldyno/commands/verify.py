@@ -18,6 +18,20 @@ if TYPE_CHECKING:
     from rldyno.toolchains.resolve import Interpreter
 
 
+CollectiveOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Only how several workers average: native, horovod or host; repeatable."),
+]
+DtypeOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Only this precision: float64, float32, tf32. Makes no certificate."),
+]
+RungOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Only this rung, such as `gradients`; repeatable. Makes no certificate."),
+]
+
+
 def verify(
     contestants: Annotated[
         list[str] | None,
@@ -44,18 +58,9 @@ def verify(
         list[str] | None, typer.Option(help="Only this algorithm, or classifier; repeatable.")
     ] = None,
     network: Annotated[list[str] | None, typer.Option(help="Only mlp or cnn.")] = None,
-    collective: Annotated[
-        list[str] | None,
-        typer.Option(help="Only how several workers average: native, horovod or host; repeatable."),
-    ] = None,
-    dtype: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this precision: float64, float32, tf32. Makes no certificate."),
-    ] = None,
-    rung: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this rung, such as `gradients`; repeatable. Makes no certificate."),
-    ] = None,
+    collective: CollectiveOption = None,
+    dtype: DtypeOption = None,
+    rung: RungOption = None,
     toolchain: Toolchains = None,
 ) -> None:
     """Prove that contestants compute what the float64 reference computes."""
@@ -79,13 +84,9 @@ def verify(
         every = _everything(chosen, interpreters, device, collectives)
     else:
         every, interpreters = _of_study(study, contestants or [], toolchain or [], console)
-    wanted = [
-        one
-        for one in every
-        if one.algorithm in algorithms
-        and one.network in networks
-        and (not collectives or one.collective in collectives)
-    ]
+    wanted = [one for one in every if one.algorithm in algorithms and one.network in networks]
+    if collectives:
+        wanted = [one for one in wanted if one.collective in collectives]
     force = force or not part.whole
     with ProofDisplay(console, len(to_make(wanted, interpreters, force)), part.whole) as display:
         proven = prove(wanted, interpreters, display.proven, force, part=part, on_progress=display.progress)
