@@ -1,4 +1,4 @@
-"""Where a framework's own collective listens. It is told the number of a port, and opens it itself."""
+"""Where a framework's own collective listens. It gets the number of a port, and opens it itself."""
 
 from __future__ import annotations
 
