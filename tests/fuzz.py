@@ -28,7 +28,7 @@ from fuzz_studies import StudyFuzzer
 
 KINDS = ("records", "studies")
 CHUNK = 25
-SHOWN = 50
+SHOWN = 500
 THREADS = (
     "POLARS_MAX_THREADS",
     "RAYON_NUM_THREADS",

@@ -32,7 +32,7 @@ READING: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("export", "{}", "--format", "both"), ("export", "{}", "--format", "csv", "--tables")),
     (("tensorboard", "{}"), ("tensorboard", "{}", "--follow")),
     (("plan", "{}"), ("plan", "{}/study.toml", "--json")),
-    (("check", "{}", "--json"), ("nets", "show", "{}")),
+    (("check", "{}", "--json"), ("nets", "show", "{}"), ("cancel", "{}")),
 )
 """Every command that reads a results directory, each in forms of which a case gets one, drawn by lot."""
 REPORT: tuple[tuple[str, ...], ...] = (

@@ -40,7 +40,8 @@ class Shape:
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> Shape:
-        return Shape(
+        """Raises KeyError, TypeError or ValueError: records may come from anybody."""
+        shape = Shape(
             observation_shape=tuple(values["observation_shape"]),
             observation_dtype=values["observation_dtype"],
             actions=values["actions"],
@@ -49,6 +50,13 @@ class Shape:
             updates=values["updates"],
             hyper=tuple(sorted((name, tuples(value)) for name, value in values["hyper"].items())),
         )
+        sizes = (*shape.observation_shape, shape.actions, shape.act_rows, shape.update_rows, shape.updates)
+        layers = dict(shape.hyper).get("convolutions") or ()
+        hash(shape)
+        if any(type(size) is not int for size in sizes) or any(len(layer) != 3 for layer in layers):
+            raise ValueError("this is no shape of a trial")
+        str(shape)
+        return shape
 
     def __str__(self) -> str:
         """`4 → 64-64 tanh → 2, act 8, update 64 rows (1f0a)`: the main sizes, and how the key begins."""

@@ -19,7 +19,7 @@ from rldyno_rig.proof import loop
 from rldyno_rig.proof.forms import shape_of, variants
 from rldyno_rig.proof.ladder import Climb
 from rldyno_rig.proof.rung import Rung
-from rldyno_rig.proof.standard import GATE, RUNGS, limits
+from rldyno_rig.proof.standard import GATE, RUNGS, limits, of_team
 from rldyno_rig.reference.learner import choose
 from rldyno_rig.reference.network import forward
 from rldyno_rig.spec import STORED, Params, Spec
@@ -345,4 +345,5 @@ def test_every_rung_is_required_of_something() -> None:
         for name, precision, shape in product(LEARNERS, GATE, (None, shape_of(first_spec("dqn"))))
         for rung in limits(ProofSubject(name, "mlp", shape), precision, many=True)
     }
+    found |= {rung for precision in GATE for rung in of_team(precision)}
     assert found == set(RUNGS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rldyno.errors import Problem
 from rldyno.records.files import open_record, read_bytes
@@ -69,9 +69,7 @@ def read_csvs(
         text = b"".join([",".join(kinds).encode(), b"\n", *bodies])
         return pl.read_csv(text, schema=types, columns=chosen), lengths, problems
     except pl.exceptions.PolarsError:
-        found = [_damaged_line(path, body, kinds) for path, body in zip(paths, bodies, strict=True)]
-        if not any(found):
-            raise
+        found = [_damage(path, body, kinds, types) for path, body in zip(paths, bodies, strict=True)]
         whole = [path for path, problem in zip(paths, found, strict=True) if problem is None]
         frame, counts, _ = read_csvs(whole, kinds, wanted)
         rest = iter(counts)
@@ -158,6 +156,19 @@ def _widened(body: bytes, found: Sequence[str], columns: Iterable[str]) -> bytes
     return b"".join(b",".join(row[place] for place in places) + b"\n" for row in rows)
 
 
+def _damage(path: Path, body: bytes, columns: Mapping[str, Kind], types: Mapping[str, Any]) -> Problem | None:
+    """What is wrong with these rows; None when they can be read."""
+    import polars as pl
+
+    if problem := _damaged_line(path, body, columns):
+        return problem
+    try:
+        pl.read_csv(b"".join([",".join(columns).encode(), b"\n", body]), schema=types)
+    except pl.exceptions.PolarsError:
+        return Problem(f"{path} is damaged", code=1)
+    return None
+
+
 def _damaged_line(path: Path, body: bytes, columns: Mapping[str, Kind]) -> Problem | None:
     """The first line below the header that is no row; None when all are."""
     for number, line in enumerate(body.splitlines(), start=2):
@@ -179,6 +190,8 @@ def _is_row(line: bytes, columns: Mapping[str, Kind]) -> bool:
         for field, kind in zip(fields, columns.values(), strict=True):
             if field:
                 kind(field)
+                if field.strip() != field:
+                    return False
     except ValueError:
         return False
     return True

@@ -157,12 +157,14 @@ def read_json(path: Path) -> Json:
 
 
 def printable(value: Any) -> Any:
-    """A JSON value whose texts have no control characters but line breaks: none may reach a terminal."""
+    """A JSON value whose texts have no control characters but line breaks, which may not reach a terminal,
+    and no half of a pair of UTF-16, which no file can hold.
+    """
     if isinstance(value, str):
         if value.isprintable():
             return value
         return "".join(
-            "\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c
+            "\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _UNWANTED and c not in "\n\t" else c
             for c in value
         )
     if isinstance(value, dict):
@@ -170,6 +172,9 @@ def printable(value: Any) -> Any:
     return [printable(item) for item in value] if isinstance(value, list) else value
 
 
+_UNWANTED = ("Cc", "Cs")
+
+
 def _may_hold_controls(data: bytes) -> bool:
     """In JSON they are escaped, or in UTF-8 begin with these bytes; most records have none."""
-    return b"\\u00" in data or b"\x7f" in data or b"\xc2" in data
+    return b"\\u00" in data or b"\\ud" in data.lower() or b"\x7f" in data or b"\xc2" in data

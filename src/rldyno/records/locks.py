@@ -6,10 +6,12 @@ import contextlib
 import fcntl
 import json
 import os
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from rldyno.errors import Problem
 from rldyno.records.files import Json, now_iso
 
 
@@ -32,8 +34,12 @@ def locked(path: Path, patience_s: float = 0.5) -> Iterator[None]:
     flock and not the filelock package: that one empties the file it fails to lock, and with it the name of
     the holder. The wait is longer than another process needs to check whether the lock is held.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
     try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Problem(
+                f"{path} is no plain file", fix="remove it, then run the same command again", code=1
+            )
         deadline = time.monotonic() + patience_s
         while not _try_lock(descriptor):
             if time.monotonic() > deadline:

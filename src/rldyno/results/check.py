@@ -39,7 +39,9 @@ def check_directory(root: Path) -> list[str]:
 
 def _study_flaws(directory: ResultsDirectory, manifest: Manifest) -> list[str]:
     note = recorded_study(directory, manifest).note
-    if manifest.study_text and not directory.study.is_file():
+    if directory.study.is_symlink():
+        note = f"{directory.study} is a link, which is not followed"
+    elif manifest.study_text and not directory.study.is_file():
         note = note or f"{directory.study} is missing; it is only a copy, and the next run writes it"
     return [note] if note else []
 

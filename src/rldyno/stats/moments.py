@@ -67,7 +67,9 @@ def difference(a: Moments, b: Moments) -> Difference:
     squared = share_a + share_b
     if squared == 0:
         return Difference(a.mean - b.mean, 0.0, a.n + b.n - 2)
-    degrees = squared**2 / (share_a**2 / (a.n - 1) + share_b**2 / (b.n - 1))
+    # As shares of the sum: squares of the smallest numbers are 0.
+    part_a, part_b = share_a / squared, share_b / squared
+    degrees = 1 / (part_a**2 / (a.n - 1) + part_b**2 / (b.n - 1))
     return Difference(a.mean - b.mean, math.sqrt(squared), degrees)
 
 

@@ -1,0 +1,87 @@
+"""What the fuzz of records found: each case ends with a message or an answer, never with a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rldyno.errors import Problem
+from rldyno.records.csv_files import read_csvs
+from rldyno.records.files import read_json
+from rldyno.records.locks import locked
+from rldyno.results.check import check_directory
+from rldyno.stats.moments import Moments, difference
+from rldyno_rig.shape import Shape
+from synthetic import Shape as Results
+from synthetic import write_results
+
+SHAPE: dict[str, Any] = {
+    "observation_shape": [4],
+    "observation_dtype": "float32",
+    "actions": 2,
+    "act_rows": 1,
+    "update_rows": 64,
+    "updates": 1,
+    "hyper": {"hidden": [64], "activation": "tanh", "convolutions": []},
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"actions": {}},
+        {"observation_shape": ["4"]},
+        {"hyper": {"hidden": 64}},
+        {"hyper": {"gamma": {}}},
+        {"hyper": {"convolutions": [[1, 2]]}},
+        {"hyper": {"convolutions": [7]}},
+        {"hyper": []},
+    ],
+)
+def test_what_is_no_shape_is_refused(change: dict[str, Any]) -> None:
+    assert str(Shape.from_json(SHAPE)).startswith("4 → 64 tanh → 2")
+    with pytest.raises((TypeError, ValueError, AttributeError)):
+        Shape.from_json(SHAPE | change)
+
+
+def test_a_pipe_in_the_place_of_a_lock_is_named(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.lock")
+    with pytest.raises(Problem, match=r"run\.lock is no plain file"), locked(tmp_path / "run.lock"):
+        pass
+
+
+@pytest.mark.parametrize("text", ["\\ud800", "a\\uDfFFb"])
+def test_half_of_a_pair_is_replaced(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "trial.json"
+    path.write_text(f'{{"title": "{text}", "smile": "\\ud83d\\ude00"}}')
+    values = read_json(path)
+    json.dumps(values, ensure_ascii=False).encode()
+    assert "\N{REPLACEMENT CHARACTER}" in values["title"]
+    assert values["smile"] == "\N{GRINNING FACE}"
+
+
+@pytest.mark.parametrize("field", [b"499. ", b"1_0", b"99999999999999999999"])
+def test_numbers_that_only_python_reads_are_damage(field: bytes, tmp_path: Path) -> None:
+    whole, damaged = tmp_path / "a.csv", tmp_path / "b.csv"
+    whole.write_bytes(b"step,return\n1,2.5\n")
+    damaged.write_bytes(b"step,return\n" + (b"1," + field if b"." in field else field + b",1.0") + b"\n")
+    frame, lengths, problems = read_csvs([whole, damaged], {"step": int, "return": float})
+    assert (lengths, len(frame)) == ([1, 0], 1)
+    assert [str(damaged) in problem.message for problem in problems] == [True]
+
+
+def test_the_smallest_spreads_are_compared() -> None:
+    tiny = Moments(1.0, 1e-200, 2)
+    assert difference(tiny, tiny).degrees == pytest.approx(2.0)
+
+
+def test_a_linked_study_is_named(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", Results(algorithms=("dqn",), steps=1000))
+    assert not any("study.toml" in flaw for flaw in check_directory(root))
+    (root / "study.toml").rename(tmp_path / "elsewhere.toml")
+    (root / "study.toml").symlink_to(tmp_path / "elsewhere.toml")
+    assert any("study.toml is a link" in flaw for flaw in check_directory(root))
