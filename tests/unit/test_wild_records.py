@@ -13,6 +13,7 @@ from rldyno.errors import Problem
 from rldyno.records.csv_files import read_csvs
 from rldyno.records.files import read_json
 from rldyno.records.locks import locked
+from rldyno.records.trial_state import log_tail
 from rldyno.results.check import check_directory
 from rldyno.stats.moments import Moments, difference
 from rldyno_rig.shape import Shape
@@ -85,3 +86,10 @@ def test_a_linked_study_is_named(tmp_path: Path) -> None:
     (root / "study.toml").rename(tmp_path / "elsewhere.toml")
     (root / "study.toml").symlink_to(tmp_path / "elsewhere.toml")
     assert any("study.toml is a link" in flaw for flaw in check_directory(root))
+
+
+def test_the_end_of_an_endless_log_is_read(tmp_path: Path) -> None:
+    with (tmp_path / "worker.log").open("wb") as log:
+        log.seek(2**31)
+        log.write(b"\nlast words")
+    assert log_tail(tmp_path / "worker.log", 1) == "last words"

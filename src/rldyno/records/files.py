@@ -112,14 +112,14 @@ def _sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def open_record(path: Path) -> IO[bytes]:
+def open_record(path: Path, most_bytes: float = MOST_BYTES) -> IO[bytes]:
     """Open a file of a results directory, which may come from somebody else: no link, no pipe, no device.
 
-    Raises OSError, FileNotFoundError among them.
+    `most_bytes` is for those who read all of it. Raises OSError, FileNotFoundError among them.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     status = os.fstat(descriptor)
-    if stat.S_ISREG(status.st_mode) and status.st_size <= MOST_BYTES:
+    if stat.S_ISREG(status.st_mode) and status.st_size <= most_bytes:
         return open(descriptor, "rb", buffering=0)  # noqa: PTH123 (half the time of Path.open)
     os.close(descriptor)
     raise OSError("it is no plain file, or too large")

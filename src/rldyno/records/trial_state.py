@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,7 @@ def trial_state(trial_dir: Path) -> TrialState:
 def log_tail(path: Path, lines: int = 20) -> str:
     """The last lines of a log, safe to print whatever the worker wrote there."""
     try:
-        with open_record(path) as stream:
+        with open_record(path, math.inf) as stream:  # however much a worker has printed
             size = stream.seek(0, os.SEEK_END)
             stream.seek(max(0, size - 16_384))
             text = stream.read().decode("utf-8", errors="replace")
