@@ -24,7 +24,6 @@ PLAIN = f"""\
 #SBATCH --output=/home/ann/out/slurm/logs/rldyno-0a1b2c3d-0001-%a.log
 #SBATCH --nodes=1
 #SBATCH --ntasks=1
-#SBATCH --ntasks-per-node=1
 #SBATCH --cpus-per-task=3
 #SBATCH --hint=nomultithread
 #SBATCH --signal=B:USR1@60
@@ -42,12 +41,11 @@ FULL = f"""\
 #SBATCH --job-name=rldyno-0a1b2c3d-0002
 #SBATCH --array=0-0%7
 #SBATCH --output=/home/ann/out/slurm/logs/rldyno-0a1b2c3d-0002-%a.log
-#SBATCH --nodes=2
+#SBATCH --nodes=1
 #SBATCH --ntasks=4
-#SBATCH --ntasks-per-node=2
 #SBATCH --cpus-per-task=2
 #SBATCH --hint=nomultithread
-#SBATCH --gres=gpu:a100:2
+#SBATCH --gres=gpu:a100:4
 #SBATCH --exclusive
 #SBATCH --signal=B:USR1@120
 #SBATCH --open-mode=append
@@ -104,7 +102,6 @@ def test_a_script_with_every_setting() -> None:
         exclusive=True,
         probe_cpu=False,
         gpu="gpu:a100",
-        workers_per_node=2,
         throttle=7,
         warn_s=120,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
@@ -24,7 +23,7 @@ class Needs:
     gpus: bool
     """Whether each worker has a GPU,"""
     shared: bool
-    """or those of one node share one."""
+    """or they share one."""
 
     @staticmethod
     def of(trial: PreparedTrial) -> Needs:
@@ -32,16 +31,15 @@ class Needs:
         return Needs(file.workers, file.cores, file.device != "cpu", file.share_gpu)
 
     def options(self, settings: SlurmSettings) -> list[str]:
-        per_node = min(self.workers, settings.workers_per_node or self.workers)
+        # All on one node: the trial runner starts the workers where it runs itself.
         found = [
-            f"--nodes={math.ceil(self.workers / per_node)}",
+            "--nodes=1",
             f"--ntasks={self.workers}",
-            f"--ntasks-per-node={per_node}",
             f"--cpus-per-task={self.cores + settings.probe_cpu}",
             "--hint=nomultithread",
         ]
         if self.gpus:
-            found.append(f"--gres={settings.gpu}:{1 if self.shared else per_node}")
+            found.append(f"--gres={settings.gpu}:{1 if self.shared else self.workers}")
         return [*found, "--exclusive"] if settings.exclusive else found
 
 
