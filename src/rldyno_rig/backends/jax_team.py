@@ -6,9 +6,8 @@ between GPUs. `host` is MPI on a copy.
 
 from __future__ import annotations
 
-import contextlib
 import socket
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 import jax
 import numpy as np
@@ -16,7 +15,7 @@ from jax import Array, lax
 from jax.extend import backend
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from rldyno_rig.team import host
+from rldyno_rig.team import host, ports
 from rldyno_rig.team.link import LOCAL, TeamError
 from rldyno_rig.team.team import HOST, Team
 
@@ -36,7 +35,8 @@ def meet(team: Team) -> None:
     jax.config.update("jax_cpu_enable_async_dispatch", True)
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     try:
-        with reserved_port(team) as port:
+        with ports.reserved(team, socket.SO_REUSEPORT) as own_port:
+            port = ports.of_first(team, own_port)
             if team.rank == 0:
                 require_free(port)
             address = "{}:{}".format(team.address, port)
@@ -52,17 +52,6 @@ def meet(team: Team) -> None:
         text = "worker {} cannot meet the others through jax.distributed: {}"
         raise TeamError(text.format(team.rank, error)) from error
     team.on_finish(jax.distributed.shutdown)
-
-
-@contextlib.contextmanager
-def reserved_port(team: Team) -> Iterator[int]:
-    """A port of rank 0 that nobody else gets. JAX shares it with us, because both ask to."""
-    with socket.socket() as reserved:
-        if team.rank == 0:
-            reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            reserved.bind((LOCAL if team.address == LOCAL else "", 0))
-        own = str(reserved.getsockname()[1]).encode() if team.rank == 0 else None
-        yield int(team.link.broadcast(own))
 
 
 def require_free(port: int) -> None:

@@ -63,7 +63,7 @@ class Server:
     def __init__(self, team: Team) -> None:
         """Raises TeamError."""
         with ports.reserved(team) as own_port:
-            port = int(team.link.broadcast(str(own_port).encode() if team.rank == 0 else None))
+            port = ports.of_first(team, own_port)
             variables = _variables(team, port)
             self.helpers = _started(variables) if team.rank == 0 else []
             # Workers would wait for a scheduler that ended, for ever.

@@ -16,13 +16,20 @@ _LISTENING = "0A"  # in /proc/net/tcp
 
 
 @contextlib.contextmanager
-def reserved(team: Team) -> Iterator[int]:
-    """A free port that no other process is given meanwhile. Who names it may listen there."""
+def reserved(team: Team, shared: int = socket.SO_REUSEADDR) -> Iterator[int]:
+    """A free port that no other process is given meanwhile. Who names it may listen there.
+
+    `shared`: how both sides ask to share the port; only one of them listens.
+    """
     with socket.socket() as holder:
-        # Both sides ask to share the port; only one of them listens.
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.setsockopt(socket.SOL_SOCKET, shared, 1)
         holder.bind((LOCAL if team.address == LOCAL else "", 0))
         yield int(holder.getsockname()[1])
+
+
+def of_first(team: Team, port: int) -> int:
+    """The port that rank 0 has reserved, on all ranks."""
+    return int(team.link.broadcast(str(port).encode() if team.rank == 0 else None))
 
 
 def own_address(team: Team) -> str:
