@@ -35,9 +35,9 @@ class Recorder:
     The loop calls `episode` when something ended, `beat` when the clock has passed `next_beat`, and stops
     once `reason` is set or its step count has reached `max_steps`.
 
-    In a team every worker has one. Loops count a worker's own steps, records those of all: as many times as
-    many. A worker only wishes to stop; `reason` is set where all have agreed. The budget is then the share of
-    one worker, and only rank 0 wishes for another reason than a NaN.
+    In a team every worker has one. Loops count a worker's own steps; records have those of all, which are
+    `size` times as many. A worker only wishes to stop; `reason` is set where all have agreed. The budget is
+    then the share of one worker, and only rank 0 wishes for another reason than a NaN.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ class Shape:
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> Shape:
-        """Raises KeyError, TypeError or ValueError: records may come from anybody."""
+        """Raises KeyError, TypeError, ValueError or AttributeError: records may come from anybody."""
         shape = Shape(
             observation_shape=tuple(values["observation_shape"]),
             observation_dtype=values["observation_dtype"],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rldyno.columns import Column
 from rldyno_rig.schema import COMMUNICATE
 
-ALONE = "one worker does not communicate"
+ALONE = "one worker alone, or a team that made no update"
 
 
 def mean_s(nanoseconds: Sequence[int]) -> float | None:
