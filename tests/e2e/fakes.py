@@ -37,7 +37,7 @@ def fake_interpreter(folder: Path) -> Path:
 def make_trial(folder: Path, behaviour: str, **changes: Any) -> Path:
     """A trial directory whose worker behaves like this."""
     directory = folder / "fake-trial"
-    directory.mkdir()
+    directory.mkdir(parents=True)
     trial = {
         "schema": schema.SCHEMA_VERSION,
         "trial": "fake-trial",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -109,19 +110,42 @@ def test_the_worker_keeps_to_its_cpu_and_the_probe_to_another(tmp_path: Path) ->
     assert affinity["probe"] != affinity["worker"]
 
 
-def test_watching_costs_little_and_says_how_much(tmp_path: Path) -> None:
-    directory = make_trial(tmp_path, "good:4")
+def bare_look_cpu_s(looks: int, pause_s: float) -> float:
+    """CPU time of one look that only wakes up and reads one file of the kernel, as any probe must."""
+    descriptor = os.open("/proc/self/stat", os.O_RDONLY)
+    try:
+        before = time.thread_time()
+        for _ in range(looks):
+            time.sleep(pause_s)
+            os.pread(descriptor, 1024, 0)
+        return (time.thread_time() - before) / looks
+    finally:
+        os.close(descriptor)
+
+
+def cost_of_watching(folder: Path) -> float:
+    """CPU time of a sample, in bare looks of the same seconds."""
+    directory = make_trial(folder, "good:4")
     runner = start("trial", directory)
+    wait_until((directory / schema.SAMPLES_FILE).exists)
+    bare_s = bare_look_cpu_s(60, 0.05)
     _, status, used = os.wait4(runner.pid, 0)
     assert status == 0
     outcome = outcome_of(directory)
     probe = outcome["probe"]
     # 20 a second; a probe that gets no CPU on a busy machine takes fewer.
     assert 10 * outcome["wall_s"] < probe["samples"] <= 20 * outcome["wall_s"] + 2
-    # 500 µs are 1 % of a core. The goal is half of it; four seconds still carry the first look at all.
-    assert probe["cpu_s"] / probe["samples"] < 500e-6
     assert probe["core_percent"] == pytest.approx(100 * probe["cpu_s"] / outcome["wall_s"])
     assert probe["samples"] * 20e-6 < probe["cpu_s"] < used.ru_utime + used.ru_stime
+    return float(probe["cpu_s"] / probe["samples"] / bare_s)
+
+
+def test_watching_costs_little_and_says_how_much(tmp_path: Path) -> None:
+    # All that is read once a second, the rows and the first look at everything are in it. On a quiet machine
+    # a bare look takes about 90 µs, one of the probe three to four times as long: 0.6 % of a core. Other load
+    # only adds to it: the best of three counts.
+    costs = (cost_of_watching(tmp_path / str(attempt)) for attempt in range(3))
+    assert any(cost < 5 for cost in costs)
 
 
 def test_a_share_of_a_core(tmp_path: Path) -> None:
