@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from struct import Struct
 from typing import Any
 
 import gymnasium
@@ -12,6 +13,8 @@ import pytest
 from rldyno_rig import envs
 from rldyno_rig.envs.classic import CARTPOLE, MOUNTAIN_CAR, Task
 from rldyno_rig.envs.environment import Environment, generator
+from rldyno_rig.envs.journal import ENDED, GOES_ON, STEP, TERMINATED, WAITING, Journal
+from rldyno_rig.envs.one import OneEnvironment
 from rldyno_rig.envs.scalar import ScalarEnvironment
 from rldyno_rig.envs.vector import VectorEnvironment
 
@@ -142,20 +145,6 @@ def test_states_are_gymnasiums_to_the_last_bit_of_a_double(task: Task, environme
             states[:, 0] = state
 
 
-@pytest.mark.parametrize("environment_id", LIMITS)
-def test_step_one_is_step(environment_id: str) -> None:
-    plain, fast = (envs.make(environment_id, 1, 3, 60) for _ in range(2))
-    policy = skilled_or_random(plain.actions, random_share=0.5)
-    assert bits(fast.reset()) == bits(plain.reset())
-    for actions, (obs, reward, terminated, truncated, final_obs) in list(rollout(plain, policy, 2000))[1:]:
-        one = fast.step_one(int(actions[0]))
-        assert bits(one[0]) == bits(obs)
-        assert one[1:4] == (reward[0], terminated[0], truncated[0])
-        assert [type(value) for value in one[1:4]] == [float, bool, bool]
-        assert bits(one[4]) == bits(final_obs)
-        assert (one[4] is one[0]) == (not one[2] and not one[3])
-
-
 @pytest.mark.filterwarnings("ignore:.*out of date.*")
 @pytest.mark.parametrize(("environment_id", "limit"), LIMITS.items())
 def test_registered_limits_and_shapes(environment_id: str, limit: int) -> None:
@@ -173,9 +162,9 @@ def test_terminated_on_the_last_allowed_step_is_also_truncated() -> None:
         env = envs.make("CartPole-v1", 1, 0, limit)
         env.reset()
         for length in range(1, 100):
-            _, _, terminated, truncated, _ = env.step_one(0)
+            _, _, terminated, truncated, _ = env.step(np.array([0]))
             if terminated or truncated:
-                return length, terminated, truncated
+                return length, bool(terminated), bool(truncated)
         raise AssertionError("the pole never fell")
 
     fall, terminated, truncated = play(500)
@@ -241,18 +230,36 @@ def test_an_action_beyond_the_last_is_refused(environment_id: str, count: int) -
         env.step(np.full(count, env.actions))
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_observations_last_as_long_as_asked_for(count: int) -> None:
-    plain, kept = (envs.make("CartPole-v1", count, 3, 20) for _ in range(2))
-    plain.reset(), kept.reset()
-    rows = kept.keep(8)
-    assert rows is not None
-    actions = np.random.default_rng(0).integers(0, 2, (60, count))
-    seen = [rows[0].copy()]
-    for step, action in enumerate(actions, 1):
-        expected, found = plain.step(action), kept.step(action)
-        for a, b in zip(expected, found, strict=True):
-            np.testing.assert_array_equal(a, b)
-        seen.append(found[0].copy())
-        for back in range(min(8, step + 1)):
-            np.testing.assert_array_equal(rows[(step - back) % 8], seen[step - back])
+@pytest.mark.parametrize("task", [CARTPOLE, MOUNTAIN_CAR])
+def test_one_environment_plays_as_one_of_many(task: Task) -> None:
+    policy = skilled_or_random(task.actions, random_share=0.5)
+    alone = rollout(OneEnvironment(task, 11, 60), policy, 2000)
+    among = rollout(ScalarEnvironment(task, 1, 11, 60), policy, 2000)
+    for (_, ours), (_, others) in zip(alone, among, strict=True):
+        assert [bits(array) for array in ours] == [bits(array) for array in others]
+
+
+def test_one_environment_writes_its_steps_into_a_journal() -> None:
+    env, step, rows, stored = envs.make("CartPole-v1", 1, 3, 20), 0, 2 * WAITING, list[int]()
+    journal = Journal(rows, (4,), "float32", lambda: stored.append(step))
+    first = env.reset().copy()
+    assert env.keep(journal)
+    actions = np.random.default_rng(0).integers(0, 2, 3 * WAITING)
+    assert bits(journal.first) == bits(first)
+    kinds = {
+        (False, False): GOES_ON,
+        (False, True): ENDED,
+        (True, False): TERMINATED,
+        (True, True): TERMINATED,
+    }
+    seen = set()
+    for step, action in enumerate(actions.tolist()):
+        obs, reward, terminated, truncated, final_obs = env.step(np.array([action]))
+        row = journal.ring[(step + 1) % rows]
+        how = kinds[bool(terminated), bool(truncated)]
+        assert Struct("=4f" + STEP).unpack_from(row) == (*obs[0].tolist(), action, reward.item(), how)
+        if how != GOES_ON:
+            assert Struct("=4f").unpack_from(row, journal.final_at) == tuple(final_obs[0].tolist())
+        seen.add(how)
+    assert seen == {GOES_ON, ENDED, TERMINATED}
+    assert stored == [WAITING, 2 * WAITING], "called before a row of the next block is written"

@@ -143,12 +143,8 @@ def test_observations_of_the_step_that_ends_an_episode() -> None:
     assert not truncated.any()
 
 
-def test_step_one_and_no_time_limit() -> None:
-    env = envs.make("Vector-v0", 1, 0, None)
-    env.reset()
-    assert env.max_episode_steps is None
-    _, reward, terminated, truncated, final_obs = env.step_one(3)
-    assert (reward, terminated, truncated, final_obs[0, 0]) == (1.5, False, False, 3.0)
+def test_no_time_limit() -> None:
+    assert envs.make("Vector-v0", 1, 0, None).max_episode_steps is None
 
 
 def test_actions_count_from_zero_wherever_the_environments_do() -> None:

@@ -16,10 +16,11 @@ import pytest
 from closed_runs import trial
 from rldyno.toolchains import native as compiled
 from rldyno_rig import identity, schema, training
+from rldyno_rig.envs.journal import WAITING
 from rldyno_rig.parts import native
 from rldyno_rig.parts.advantage import estimator, gae
 from rldyno_rig.parts.n_step import n_steps
-from rldyno_rig.parts.native_replay import WAITING, NativeReplay
+from rldyno_rig.parts.native_replay import NativeReplay
 from rldyno_rig.parts.native_tree import NativeSumTree
 from rldyno_rig.parts.replay import Replay
 from rldyno_rig.parts.sum_tree import SumTree

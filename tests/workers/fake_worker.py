@@ -354,12 +354,15 @@ def sleeps(directory):
 
     rldyno_rig.backends.__path__.insert(0, str(Path(__file__).parent / "sleepy"))
 
-    class Sleepy(envs.ScalarEnvironment):
-        def step(self, actions):
-            rldyno_rig.backends.numpy_.wait("environment")
-            return super().step(actions)
+    def sleepy(environment):
+        class Sleepy(environment):
+            def step(self, actions):
+                rldyno_rig.backends.numpy_.wait("environment")
+                return super().step(actions)
 
-    envs.ScalarEnvironment = Sleepy
+        return Sleepy
+
+    envs.OneEnvironment, envs.ScalarEnvironment = map(sleepy, (envs.OneEnvironment, envs.ScalarEnvironment))
     code = training.train(directory, time.perf_counter_ns())
     waits = [(part, begin - SPAWN_NS, took) for part, begin, took in rldyno_rig.backends.numpy_.WAITS]
     (directory / "waits.json").write_text(json.dumps(waits))

@@ -76,7 +76,8 @@ def train(job: Job) -> int:
         if step < TRACED_STEPS:
             recorder.trace(step, actions)
         step += count
-        store(actions, obs, reward, terminated, truncated, final_obs)
+        if store is not None:
+            store(actions, obs, reward, terminated, truncated, final_obs)
         if final_obs is not obs:
             episodes.ended(step, now, terminated, truncated)
 

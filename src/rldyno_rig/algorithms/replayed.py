@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Sequence, Tuple
+from typing import Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -15,10 +15,12 @@ from rldyno_rig.parts.native_replay import NativeReplay
 from rldyno_rig.parts.replay import Memory, Replay, Store
 
 
-def memory_of(job: Job, first_obs: np.ndarray, rows_at_once: int = 1) -> Tuple[Memory, Store, Episodes]:
+def memory_of(
+    job: Job, first_obs: np.ndarray, rows_at_once: int = 1
+) -> Tuple[Memory, Optional[Store], Episodes]:
     """An empty memory of the size that the trial's hyper-parameters give it, and what stores a step in it.
 
-    To store a step counts its rewards for the episodes under way.
+    To store a step counts its rewards for the episodes under way. None: the environment stores its steps.
     """
     hyper: Replayed = job.spec.hyper
     network, native = job.spec.network, library()
@@ -26,8 +28,8 @@ def memory_of(job: Job, first_obs: np.ndarray, rows_at_once: int = 1) -> Tuple[M
     if native is not None and job.env.count == 1:
         memory = NativeReplay(native, hyper.n_step, hyper.gamma, hyper.capacity, *kinds)
         episodes = Episodes(1, job.recorder, memory.returned, memory.flush)
-        kept = job.env.keep(memory.lasting)
-        return memory, memory.storing(first_obs, kept), episodes
+        store = None if job.env.keep(memory.journal) else memory.storing(first_obs)
+        return memory, store, episodes
     replay = Replay(hyper.capacity, rows_at_once, *kinds)
     episodes = Episodes(job.env.count, job.recorder)
     return replay, storing(job, replay, first_obs, episodes.count), episodes

@@ -7,6 +7,7 @@ from typing import Callable, Dict, Optional
 
 from rldyno_rig.envs.classic import CARTPOLE, MOUNTAIN_CAR, Task
 from rldyno_rig.envs.environment import Environment, check_arguments
+from rldyno_rig.envs.one import OneEnvironment
 from rldyno_rig.envs.scalar import ScalarEnvironment
 from rldyno_rig.envs.vector import VectorEnvironment
 
@@ -33,8 +34,11 @@ def make(environment_id: str, count: int, seed: int, max_episode_steps: Optional
 def _classic(
     task: Task, time_limit: int, count: int, seed: int, max_episode_steps: Optional[int]
 ) -> Environment:
+    limit = time_limit if max_episode_steps is None else max_episode_steps
+    if count == 1:
+        return OneEnvironment(task, seed, limit)
     form = ScalarEnvironment if count < VECTOR_FROM else VectorEnvironment
-    return form(task, count, seed, time_limit if max_episode_steps is None else max_episode_steps)
+    return form(task, count, seed, limit)
 
 
 BUILT_IN: Dict[str, Maker] = {

@@ -6,8 +6,9 @@ from typing import Optional, Tuple
 
 import numpy as np
 
+from rldyno_rig.envs.journal import Journal
+
 Step = Tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-StepOne = Tuple[np.ndarray, float, bool, bool, np.ndarray]
 
 
 class Environment:
@@ -44,18 +45,12 @@ class Environment:
         """
         raise NotImplementedError
 
-    def keep(self, steps: int) -> Optional[np.ndarray]:
-        """Let observations last for `steps` steps; returns where: `[steps, count, *observation_shape]`.
+    def keep(self, journal: Journal) -> bool:
+        """For count == 1: write every step from now on into this journal; what is seen now is its first row.
 
-        The present ones are in row 0, those that the i-th step from now returns in row i modulo `steps`. None
-        where the environment keeps no more than the last two.
+        It must not be reset after that. False: somebody else must write them.
         """
-        return None
-
-    def step_one(self, action: int) -> StepOne:
-        """`step` for count == 1, with reward and flags as Python scalars."""
-        obs, reward, terminated, truncated, final_obs = self.step(np.array([action]))
-        return obs, float(reward[0]), bool(terminated[0]), bool(truncated[0]), final_obs
+        return False
 
 
 def check_arguments(count: int, seed: int, max_episode_steps: Optional[int]) -> None:

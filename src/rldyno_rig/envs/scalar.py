@@ -9,7 +9,7 @@ from typing import List
 import numpy as np
 
 from rldyno_rig.envs.classic import State, Task
-from rldyno_rig.envs.environment import Environment, Step, StepOne, generator
+from rldyno_rig.envs.environment import Environment, Step, generator
 
 
 class ScalarEnvironment(Environment):
@@ -28,9 +28,8 @@ class ScalarEnvironment(Environment):
         self._write = row.pack_into
         self._row_bytes = row.size
         self._final_obs = np.zeros((count, task.components), np.float32)
-        self._final_bytes = self._final_obs.data.cast("B")
-        self._obs = np.zeros_like(self._final_obs)
-        self.keep(2)
+        both = (np.zeros_like(self._final_obs) for _ in range(2))
+        self._observations = cycle([(rows, rows.data.cast("B")) for rows in both])
         self._step_reward = task.reward
         self._reward = np.full(count, task.reward)
         self._reward.flags.writeable = False
@@ -47,13 +46,6 @@ class ScalarEnvironment(Environment):
         for i, state in enumerate(self._states):
             self._write(self._bytes, i * self._row_bytes, *state)
         return self._obs
-
-    def keep(self, steps: int) -> np.ndarray:
-        kept = np.zeros((steps, *self._obs.shape), np.float32)
-        kept[0] = self._obs
-        self._rows = cycle([(row, row.data.cast("B")) for row in kept])
-        self._swap()
-        return kept
 
     def step(self, actions: np.ndarray) -> Step:
         self._swap()
@@ -80,22 +72,5 @@ class ScalarEnvironment(Environment):
             write(rows, i * row_bytes, *states[i])
         return self._obs, self._reward, self._terminated, self._truncated, self._final_obs
 
-    def step_one(self, action: int) -> StepOne:
-        self._swap()
-        obs, row = self._obs, self._bytes
-        state, terminated = self._advance(self._states[0], action)
-        length = self._lengths[0] + 1
-        truncated = length >= self._limit
-        if terminated or truncated:
-            self._write(self._final_bytes, 0, *state)
-            self._states[0] = state = self._draw(self._rngs[0])
-            self._lengths[0] = 0
-            self._write(row, 0, *state)
-            return obs, self._step_reward, terminated, truncated, self._final_obs
-        self._states[0] = state
-        self._lengths[0] = length
-        self._write(row, 0, *state)
-        return obs, self._step_reward, False, False, obs
-
     def _swap(self) -> None:
-        self._obs, self._bytes = next(self._rows)
+        self._obs, self._bytes = next(self._observations)

@@ -14,12 +14,12 @@ typedef struct {
        `stride` bytes apart: a whole line of the cache where they take a little less. */
     int64_t stride;
     char *transitions;
-    /* Steps that wait, in a ring of `staged` rows: int64 action, double reward, a byte: 0, ENDED or TERMINATED, and WAITS.
-       What step i began with is row i of `observations`. It led to row i + 1 or, if it ended an episode, to row i of
-       `final`. */
-    int64_t staged, n, taken, begun; /* steps taken in; the first of them that no transition begins with */
+    /* `journal.Journal`, a ring of `rows` of which each has an observation, int64 action, double reward, a byte (0, ENDED or
+       TERMINATED, and WAITS) and another observation. Step i is in row i + 1. It began with what row i begins with. It led to
+       what its row begins with or, if it ended an episode, to the other observation. */
+    int64_t rows, journal_stride, n, taken, begun; /* steps taken in; the first of them that no transition begins with */
     const double *powers;
-    const char *steps, *observations, *final;
+    const char *journal;
     double *returned; /* rewards of the episode under way; who reports an episode sets it to 0 */
 } memory;
 
@@ -28,9 +28,11 @@ static void write_number(char *to, int64_t bytes, double value) {
     memcpy(to, bytes == 4 ? (void *)&single : (void *)&value, bytes);
 }
 
-static int64_t ring(const memory *m, int64_t step) { return step & (m->staged - 1); } /* a power of two */
+static const char *row_at(const memory *m, int64_t row) {
+    return m->journal + (row & (m->rows - 1)) * m->journal_stride; /* a power of two */
+}
 
-static const char *step_at(const memory *m, int64_t step) { return m->steps + ring(m, step) * STEP; }
+static const char *step_at(const memory *m, int64_t step) { return row_at(m, step + 1) + m->row_bytes; }
 
 static int64_t action_of(const memory *m, int64_t step) {
     int64_t action;
@@ -51,13 +53,13 @@ static void keep(memory *m, int64_t start, int64_t last) {
     int64_t at = m->added++ % m->capacity, row = m->row_bytes, length = last - start + 1;
     int64_t action = action_of(m, start);
     int ended = *flag_of(m, last);
-    const char *next_obs = ended ? m->final + ring(m, last) * row : m->observations + ring(m, last + 1) * row;
+    const char *next_obs = ended ? step_at(m, last) + STEP : row_at(m, last + 1);
     double total = 0;
     for (int64_t k = 0; k < length; k++)
         total += m->powers[k] * reward_of(m, start + k);
     char *to = m->transitions + at * m->stride;
     int32_t narrow = (int32_t)action;
-    memcpy(to, m->observations + ring(m, start) * row, row);
+    memcpy(to, row_at(m, start), row);
     memcpy(to += row, next_obs, row);
     memcpy(to += row, m->action_bytes == 4 ? (void *)&narrow : (void *)&action, m->action_bytes);
     write_number(to += m->action_bytes, m->number_bytes, total);

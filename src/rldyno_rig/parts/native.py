@@ -7,18 +7,11 @@ import hashlib
 import os
 from functools import lru_cache
 from pathlib import Path
-from struct import Struct
 from typing import Any, Optional
 
 from rldyno_rig.schema import NATIVE_VARIABLE
 
 SOURCE = Path(__file__).with_name("native.c")
-GOES_ON, ENDED, TERMINATED = 4, 5, 6
-"""How a step ended, as the C code reads it: 4 says that it waits there."""
-STEP = Struct("=qdB")
-"""A step as the C code reads it: action, reward, how it ended."""
-LINE = 64
-"""Bytes of a line of a processor's cache."""
 C, NUMPY = "c", "numpy"
 """What runs the hot parts of the shared loop, as facts.json has it."""
 
@@ -75,8 +68,8 @@ class Memory(ctypes.Structure):
             for name in ("capacity", "row_bytes", "action_bytes", "number_bytes", "added", "stride")
         ),
         ("transitions", ctypes.c_void_p),
-        *((name, ctypes.c_int64) for name in ("staged", "n", "taken", "begun")),
-        *((name, ctypes.c_void_p) for name in ("powers", "steps", "observations", "final", "returned")),
+        *((name, ctypes.c_int64) for name in ("rows", "journal_stride", "n", "taken", "begun")),
+        *((name, ctypes.c_void_p) for name in ("powers", "journal", "returned")),
     ]
 
 

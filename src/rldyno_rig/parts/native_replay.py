@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
+from struct import Struct
 from sys import getrefcount
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from rldyno_rig.parts.native import ENDED, GOES_ON, LINE, STEP, TERMINATED, Batch, Chooser, Memory
+from rldyno_rig.envs.journal import ENDED, GOES_ON, LINE, STEP, TERMINATED, WAITING, Journal, lines
+from rldyno_rig.parts.native import Batch, Chooser, Memory
 from rldyno_rig.parts.replay import Store, Transitions
-
-WAITING = 64
-"""Steps that may wait before they are stored."""
 
 Place = Tuple[Transitions, Any, Any]
 """Arrays, what must live as long as they do, the address of their addresses."""
@@ -39,23 +37,19 @@ class NativeReplay:
         self._library = library
         self._kinds = ((shape, obs_dtype), ((), index_dtype), ((), dtype), ((), dtype), (shape, obs_dtype))
         obs_bytes, action_bytes, number_bytes, *_ = (np.empty(*kind).nbytes for kind in self._kinds)
-        self._row_bytes = obs_bytes
-        self._transitions = _aligned(capacity, 2 * obs_bytes + action_bytes + 2 * number_bytes)
+        transition = 2 * obs_bytes + action_bytes + 2 * number_bytes
+        # Those that fill most of a line of the cache get all of it.
+        self._transitions = lines(capacity, LINE if 3 * LINE // 4 < transition <= LINE else transition)
         # Steps that wait, the n of the window before them, and what the last one led to.
-        self.lasting = staged = 1 << (WAITING + n + 1).bit_length()
-        """Steps for which an environment must leave its observations as they are."""
+        rows = 1 << (WAITING + n + 1).bit_length()
+        self.journal = Journal(rows, shape, obs_dtype, self.flush)
+        """Where steps are read from, by `flush`."""
         self._powers = np.array([gamma**k for k in range(n + 1)])
-        self._steps, self._final = (
-            np.zeros((staged, STEP.size), np.uint8),
-            np.zeros((staged, obs_bytes), np.uint8),
-        )
-        self._observations = np.zeros((staged, obs_bytes), np.uint8)
-        held = (self._powers, self._steps, self._observations, self._final, self.returned)
         self._memory = Memory(
             *(capacity, obs_bytes, action_bytes, number_bytes, 0),
             *(self._transitions.shape[1], self._transitions.ctypes.data),
-            *(staged, n, 0, 0),
-            *(array.ctypes.data for array in held),
+            *(rows, self.journal.ring.shape[1], n, 0, 0),
+            *(array.ctypes.data for array in (self._powers, self.journal.ring, self.returned)),
         )
         self._places: Dict[int, List[Place]] = {}
 
@@ -71,18 +65,15 @@ class NativeReplay:
         self.flush()
         return int(self._memory.added)
 
-    def storing(self, first_obs: np.ndarray, kept: Optional[np.ndarray] = None) -> Store:
-        """Takes each step of the environment; `first_obs` is what it began with.
+    def storing(self, first_obs: np.ndarray) -> Store:
+        """Takes each step of an environment that does not write into the journal itself.
 
-        `kept`: where the environment itself keeps the last observations, `Environment.keep(lasting)`.
+        `first_obs` is what it began with.
         """
-        note = self._noting()
-        if kept is not None:
-            self._observations, self._memory.observations = kept, kept.ctypes.data
-            return note
-        self._observations[0] = np.frombuffer(first_obs.tobytes(), np.uint8)
-        rows = itertools.cycle(self._observations)
-        next(rows)
+        journal = self.journal
+        rows, write, final_at = journal.rows, Struct("=" + STEP).pack_into, journal.final_at
+        obs_bytes = journal.obs_bytes
+        journal.first[:] = first_obs
 
         def store(
             action: np.ndarray,
@@ -92,41 +83,15 @@ class NativeReplay:
             truncated: np.ndarray,
             final_obs: np.ndarray,
         ) -> None:
-            next(rows)[:] = np.frombuffer(obs.tobytes(), np.uint8)
-            note(action, obs, reward, terminated, truncated, final_obs)
+            _, row = next(rows)
+            row[:obs_bytes] = obs.tobytes()
+            how = GOES_ON
+            if final_obs is not obs:
+                how = TERMINATED if terminated.item() else ENDED
+                row[final_at : final_at + obs_bytes] = final_obs.tobytes()
+            write(row, obs_bytes, action.item(), reward.item(), how)
 
         return store
-
-    def _noting(self) -> Store:
-        """All of a step but its observation."""
-        steps, final = self._steps.data.cast("B"), self._final.data.cast("B")
-        size, row, last = STEP.size, self._row_bytes, self.lasting - 1
-        write, flush, step = STEP.pack_into, self.flush, 0
-        fixed, value = None, 0.0
-
-        def note(
-            action: np.ndarray,
-            obs: np.ndarray,
-            reward: np.ndarray,
-            terminated: np.ndarray,
-            truncated: np.ndarray,
-            final_obs: np.ndarray,
-        ) -> None:
-            nonlocal step, fixed, value
-            at = step & last
-            if reward is not fixed:
-                value = reward.item()
-                fixed = None if reward.flags.writeable else reward
-            if final_obs is obs:
-                write(steps, at * size, action.item(), value, GOES_ON)
-            else:
-                final[at * row : (at + 1) * row] = final_obs.tobytes()
-                write(steps, at * size, action.item(), value, TERMINATED if terminated.item() else ENDED)
-            step += 1
-            if not step % WAITING:
-                flush()
-
-        return note
 
     def sampler(self, rng: np.random.Generator, batch_size: int) -> Callable[[], Transitions]:
         chooser = _Chooser(rng, batch_size)
@@ -186,11 +151,3 @@ def _references(arrays: Transitions) -> int:
 
 
 UNHELD = _references(tuple(np.empty(1) for _ in range(5)))
-
-
-def _aligned(rows: int, row_bytes: int) -> np.ndarray:
-    """Zeros [rows, row_bytes], from a line of the cache on; rows that fill most of a line get all of it."""
-    width = LINE if 3 * LINE // 4 < row_bytes <= LINE else row_bytes
-    block = np.zeros(rows * width + LINE, np.uint8)
-    start = -block.ctypes.data % LINE
-    return block[start : start + rows * width].reshape(rows, width)
