@@ -71,6 +71,7 @@ class Shape:
     contestants: Sequence[Contestant] = QUICKSTART
     algorithms: Sequence[str] = ("dqn", "ppo")
     environments: Sequence[str] = ("CartPole-v1",)
+    max_episode_steps: int | None = None
     cores: Sequence[int] = (1,)
     devices: Sequence[str] = ("cpu",)
     workers: Sequence[int] = (1,)
@@ -200,7 +201,7 @@ def trial_json(
         "mode": contestant.name.split(":")[1],
         "algorithm": algorithm,
         "environment": environment,
-        "max_episode_steps": None,
+        "max_episode_steps": shape.max_episode_steps,
         "device": device,
         "cores": cores,
         **team.trial_json(),

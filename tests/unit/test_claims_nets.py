@@ -79,3 +79,13 @@ def test_trials_alone_leave_inference_open(tmp_path: Path) -> None:
     assert judge_claim(STOOKE, gather_in([root])).verdict == UNDECIDED
     with pytest.raises(Problem, match="is not a results directory"):
         gather_in([tmp_path])
+
+
+def test_times_on_a_cpu_do_not_decide(tmp_path: Path) -> None:
+    directory = nets_record(tmp_path / "r", RATES)
+    record = json.loads((directory / "nets.json").read_text())
+    record["asked"]["device"] = "cpu"
+    (directory / "nets.json").write_text(json.dumps(record))
+    found = judge_claim(STOOKE, gather_in([directory]))
+    assert found.verdict == UNDECIDED
+    assert found.missing == ("needs trials on the GPU",)

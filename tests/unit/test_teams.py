@@ -182,6 +182,7 @@ def test_claims_may_ask_for_a_collective_and_follow_the_workers(analysis: Analys
 def test_the_claim_about_gpus_follows_the_workers(tmp_path: Path) -> None:
     graph = replace(TORCH, name="tensorflow:graph")
     shape = replace(SHAPE, contestants=[TORCH, graph], algorithms=["ppo"], devices=("cuda",), cores=(1,))
+    shape = replace(shape, environments=["CartPole-v0"], max_episode_steps=100)
     evidence = gather([load_results(write_results(tmp_path / "r", shape))])
     (claim,) = [claim for claim in shipped_claims() if claim.id == "liu-10"]
     (found,) = judge([claim], evidence)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from rldyno.answers.axes import TEAM_AXES, with_one_worker
 from rldyno.claims.effects import (
     HOLDS,
     REFUTED,
@@ -21,6 +21,7 @@ from rldyno.claims.effects import (
     best_ratio_of,
     concluded,
     estimated,
+    everywhere,
     ratio_of,
     trend_of,
     verdict_of,
@@ -28,7 +29,8 @@ from rldyno.claims.effects import (
 from rldyno.claims.evidence import Evidence, RunGroup, run_groups, setting_words
 from rldyno.claims.form import HYPER, Check, Claim
 from rldyno.claims.metrics import metric
-from rldyno.claims.missing import disturbed, few_seeds, lacking, unmeasured
+from rldyno.claims.missing import disturbed, few_levels, few_seeds, lacking, unmeasured
+from rldyno.claims.settings import along, by_setting, freed_columns, pair_label, varying
 from rldyno.records.files import Json
 from rldyno.stats.distributions import proportion_interval
 from rldyno.stats.estimates import LEVEL, Estimate
@@ -49,11 +51,19 @@ class ClaimVerdict:
         """Decided first; then what more or quieter runs could decide; then what needs another study."""
         if self.verdict != UNDECIDED:
             return 0
-        return 1 if all(check.within_reach for check in self.checks) else 2
+        return 1 if all(check.within_reach for check in self.deciding) else 2
+
+    @property
+    def deciding(self) -> tuple[CheckVerdict, ...]:
+        return tuple(check for check in self.checks if not check.check.reading)
+
+    @property
+    def readings(self) -> tuple[CheckVerdict, ...]:
+        return tuple(check for check in self.checks if check.check.reading)
 
     @property
     def missing(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(item for check in self.checks for item in check.missing))
+        return tuple(dict.fromkeys(item for check in self.deciding for item in check.missing))
 
 
 def judge(claims: Iterable[Claim], evidence: Evidence) -> tuple[ClaimVerdict, ...]:
@@ -61,9 +71,9 @@ def judge(claims: Iterable[Claim], evidence: Evidence) -> tuple[ClaimVerdict, ..
 
 
 def judge_claim(claim: Claim, evidence: Evidence) -> ClaimVerdict:
-    """Holds if every check holds, refuted if one is refuted."""
+    """Holds if every check holds, refuted if one is refuted; other readings do not count."""
     checks = tuple(judge_check(check, evidence) for check in claim.check)
-    verdicts = {check.verdict for check in checks}
+    verdicts = {check.verdict for check in checks if not check.check.reading}
     verdict = REFUTED if REFUTED in verdicts else UNDECIDED if UNDECIDED in verdicts else HOLDS
     return ClaimVerdict(claim, verdict, checks)
 
@@ -128,18 +138,35 @@ def value_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> C
 
 
 def share_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> CheckVerdict:
-    """The share of runs that reached the threshold, all settings together."""
-    rows = evidence.admitted(check.where, check.a)
-    flags = [bool(row["threshold_reached"]) for row in rows if row.get("threshold_reached") is not None]
-    if not flags:
+    """The share of runs that reached the threshold: all settings together, or everywhere by `levels`."""
+    rows = [
+        row for row in evidence.admitted(check.where, check.a) if row.get("threshold_reached") is not None
+    ]
+    if not rows:
         return CheckVerdict(check, UNDECIDED, missing=(few_seeds(check.seeds, 0),))
-    low, high = proportion_interval(sum(flags), len(flags))
-    effect = Estimate(sum(flags) / len(flags), low, high, len(flags))
-    trials = tuple(str(row["trial"]) for row in rows)
-    parts = (Part(f"{sum(flags)} of {len(flags)} runs", effect, trials),)
-    if len(flags) < check.seeds:
-        return CheckVerdict(check, UNDECIDED, effect, parts, (few_seeds(check.seeds, len(flags)),))
+    if few := tuple(few_levels(check.levels, rows, "has")):
+        return CheckVerdict(check, UNDECIDED, missing=few)
+    groups: dict[tuple[Any, ...], list[Json]] = {}
+    for row in rows:
+        key = tuple(row.get(name) for name in check.levels) if check.everywhere else ()
+        groups.setdefault(key, []).append(row)
+    level = 1 - (1 - LEVEL) / len(groups)
+    parts = tuple(share_of(key, group, level) for key, group in groups.items())
+    fewest = min(part.effect.n for part in parts)
+    if fewest < check.seeds:
+        return CheckVerdict(check, UNDECIDED, parts[0].effect, parts, (few_seeds(check.seeds, fewest),))
+    if check.everywhere:
+        return everywhere(check, parts)
+    effect = parts[0].effect
     return CheckVerdict(check, verdict_of(effect, check.bounds), effect, parts)
+
+
+def share_of(key: tuple[Any, ...], rows: Sequence[Json], level: float) -> Part:
+    hits = sum(bool(row["threshold_reached"]) for row in rows)
+    low, high = proportion_interval(hits, len(rows), level)
+    label = " ".join([*map(str, key), f"{hits} of {len(rows)} runs"])
+    effect = Estimate(hits / len(rows), low, high, len(rows))
+    return Part(label, effect, tuple(str(row["trial"]) for row in rows))
 
 
 def trend_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> CheckVerdict:
@@ -164,7 +191,8 @@ def same_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> Ch
     """The metric's ratio between every two values of the axis, in every setting."""
     axis = check.axis or ""
     found = run_groups(evidence, evidence.admitted(check.where, check.a), check.metric, rng)
-    kept = [name for name in evidence.axes if name != axis]
+    freed = freed_columns({axis})
+    kept = [name for name in evidence.axes if name not in freed]
     comparisons = [
         ratio_of(
             first, second, f"{first.contestant}, {axis}: {first.keys.get(axis)} / {second.keys.get(axis)}"
@@ -186,8 +214,15 @@ def depends_check(check: Check, evidence: Evidence, rng: np.random.Generator) ->
     winners: dict[tuple[object, ...], dict[object, object]] = {}
     margins: list[Part] = []
     unclear: list[str] = []
-    for group in by_setting(run_groups(evidence, rows, check.metric, rng), kept).values():
-        if len(group) < 2 or min(cell.n for cell in group) < check.seeds:
+    groups = [
+        group
+        for group in by_setting(run_groups(evidence, rows, check.metric, rng), kept).values()
+        if len(group) > 1
+    ]
+    if few := tuple(few_levels(check.levels, [cell.keys for group in groups for cell in group], "compared")):
+        return CheckVerdict(check, UNDECIDED, missing=few)
+    for group in groups:
+        if min(cell.n for cell in group) < check.seeds:
             continue
         keys = group[0].keys
         best = clear_best(group, metric(check.metric).more_is_better)
@@ -195,7 +230,8 @@ def depends_check(check: Check, evidence: Evidence, rng: np.random.Generator) ->
         if best is None:
             unclear.append(str(keys[over]))
         else:
-            setting = tuple(keys[name] for name in kept if name != over)
+            same_task = freed_columns({over})
+            setting = tuple(keys[name] for name in kept if name not in same_task)
             winners.setdefault(setting, {})[keys[over]] = best.keys[axis]
 
     def with_margin(verdict: str, missing: tuple[str, ...] = ()) -> CheckVerdict:
@@ -233,35 +269,7 @@ KINDS: dict[str, Callable[[Check, Evidence, np.random.Generator], CheckVerdict]]
 }
 
 
-# --- settings and their cells -------------------------------------------------------------------------------
-
-
-def freed_columns(named: set[str]) -> set[str]:
-    """Columns in which A and B may differ, given those the claim names; hyper-parameters follow the task."""
-    freed = set(named)
-    if freed & {"contestant", "framework"}:
-        freed |= {"framework", "mode"}
-    if "execution" in freed:
-        freed |= {"mode"}
-    if "workers" in freed:
-        freed |= set(TEAM_AXES)
-    if freed & {"algorithm", "environment"}:
-        freed |= {HYPER}
-    return freed
-
-
-def by_setting(found: Sequence[RunGroup], kept: Sequence[str]) -> dict[tuple[object, ...], list[RunGroup]]:
-    settings: dict[tuple[object, ...], list[RunGroup]] = {}
-    for cell in found:
-        settings.setdefault(tuple(cell.keys[name] for name in kept), []).append(cell)
-    return settings
-
-
-def along(axis: str, found: Sequence[RunGroup]) -> list[RunGroup]:
-    """The cells of a line along the axis: one worker belongs to every collective and scaling."""
-    if axis != "workers":
-        return list(found)
-    return [replace(cell, keys=keys) for keys, cell in with_one_worker([(cell.keys, cell) for cell in found])]
+# --- who stands for a framework, and who is best -----------------------------------------------------------
 
 
 def represented(group: Sequence[RunGroup], check: Check) -> list[Side]:
@@ -289,39 +297,20 @@ def clear_best(group: Sequence[RunGroup], more_is_better: bool) -> RunGroup | No
     return best if all(pair is not None and pair.p <= 1 - LEVEL for pair in pairs) else None
 
 
-def varying(evidence: Evidence, found: Sequence[RunGroup], *but: str) -> list[str]:
-    """Columns in which the settings differ, contestants excepted."""
-    named = {"framework", "mode", *but}
-    return [
-        name
-        for name in evidence.axes
-        if name not in named and len({cell.keys.get(name) for cell in found}) > 1
-    ]
-
-
-def pair_label(a: RunGroup, b: RunGroup, freed: set[str], shown: Sequence[str]) -> str:
-    """`jax:jit / torch:eager (2 cores)`: the sides by what they differ in, the setting in brackets."""
-    shown_first = ("algorithm", "environment", "device", "cores", "workers", "collective", "system")
-    names: list[str] = [name for name in shown_first if name in freed]
-    names += sorted(name for name in freed if name.startswith(HYPER) and name != HYPER)
-    sides = [" ".join([cell.contestant, *(str(cell.keys.get(name)) for name in names)]) for cell in (a, b)]
-    where = setting_words(
-        a.keys, [name for name in shown if not name.startswith(HYPER) or HYPER not in freed]
-    )
-    return " / ".join(sides) + (f" ({where})" if where else "")
-
-
 def as_json(found: ClaimVerdict) -> Json:
     return {
         "id": found.claim.id,
         "statement": found.claim.statement,
         "source": found.claim.source,
+        "section": found.claim.section,
+        "contradiction": found.claim.contradiction,
         "verdict": found.verdict,
         "missing": list(found.missing),
         "checks": [
             {
                 "kind": item.check.kind,
                 "metric": item.check.metric,
+                "reading": item.check.reading,
                 "bounds": list(item.check.bounds),
                 "verdict": item.verdict,
                 "effect": effect_json(item.effect),

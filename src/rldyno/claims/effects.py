@@ -10,7 +10,7 @@ import numpy as np
 
 from rldyno.claims.evidence import RunGroup, setting_words
 from rldyno.claims.form import Check
-from rldyno.claims.missing import few_seeds, unmeasured
+from rldyno.claims.missing import few_levels, few_seeds, unmeasured
 from rldyno.stats.distributions import t_quantile
 from rldyno.stats.estimates import LEVEL, Estimate, draws_interval
 from rldyno.stats.moments import Floats
@@ -134,6 +134,9 @@ def concluded(check: Check, comparisons: Sequence[Effect], geometric: bool = Tru
         Part(item.label, estimated([item], level, geometric), tuple(t for c in item.cells for t in c.trials))
         for item in comparisons
     )
+    cells = [cell.keys for item in comparisons for cell in item.cells]
+    if few := tuple(few_levels(check.levels, cells, "compared")):
+        return CheckVerdict(check, UNDECIDED, parts=parts, missing=few)
     fewest = min(cell.n for item in comparisons for cell in item.cells)
     overall = estimated(comparisons, LEVEL, geometric)
     if fewest < check.seeds:
@@ -141,11 +144,16 @@ def concluded(check: Check, comparisons: Sequence[Effect], geometric: bool = Tru
     if not check.everywhere:
         verdict = verdict_of(overall, check.bounds)
         return CheckVerdict(check, verdict, overall, parts, more_seeds(verdict, overall, check.bounds))
+    return everywhere(check, parts)
+
+
+def everywhere(check: Check, parts: Sequence[Part]) -> CheckVerdict:
+    """Refuted by one part; holds when all do."""
     verdicts = [verdict_of(part.effect, check.bounds) for part in parts]
     verdict = REFUTED if REFUTED in verdicts else UNDECIDED if UNDECIDED in verdicts else HOLDS
     decisive = next(part for part, each in zip(parts, verdicts, strict=True) if each == verdict)
     missing = more_seeds(verdict, decisive.effect, check.bounds)
-    return CheckVerdict(check, verdict, decisive.effect, parts, missing, decisive.label)
+    return CheckVerdict(check, verdict, decisive.effect, tuple(parts), missing, decisive.label)
 
 
 def more_seeds(verdict: str, effect: Estimate, bounds: tuple[float | None, float | None]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,14 +18,16 @@ from rldyno.answers.groups import axis_words
 from rldyno.answers.runs import by_contestant, growth_of
 from rldyno.claims import nets
 from rldyno.claims.form import HYPER, Condition
-from rldyno.claims.metrics import GROWTH, metric, row_columns
+from rldyno.claims.metrics import GROWTH, metric, of_series, row_columns
 from rldyno.columns import Column
+from rldyno.errors import Problem
 from rldyno.nets.record import NetsRecord, read_record
 from rldyno.proofs.certificate import VALID
 from rldyno.records.directory import MANIFEST_FILE
 from rldyno.records.files import Json
 from rldyno.records.machine_facts import MachineFacts
 from rldyno.records.status import DONE
+from rldyno.results.integrals import trial_integrals
 from rldyno.results.load import AXES, Results, load_results
 from rldyno.stats.anytime import widened
 from rldyno.stats.estimates import Sampler, point_of
@@ -81,14 +83,14 @@ class Evidence:
 def gather(several: Sequence[Results], timed: Sequence[NetsRecord] = ()) -> Evidence:
     """Runs of several results directories, and records of networks timed alone (`timed`).
 
-    Their operating systems are not mixed.
+    Their machines are not mixed.
     """
     rows: list[Json] = []
     noisy: list[Json] = []
     uncertified: set[tuple[str, str]] = set()
-    axes = dict.fromkeys(("framework", "mode", "system", *AXES))
+    axes = dict.fromkeys(("framework", "mode", *PLACE, "suite", "game", *AXES))
     for results in several:
-        system, adaptive = system_of(results.manifest.machine), results.manifest.adaptive is not None
+        place, adaptive = place_of(results.manifest.machine), results.manifest.adaptive is not None
         axes |= dict.fromkeys(results.axes)
         objections = barred_by_noise(results)
         for row in results.trials.iter_rows(named=True):
@@ -103,8 +105,8 @@ def gather(several: Sequence[Results], timed: Sequence[NetsRecord] = ()) -> Evid
                 {f"{HYPER}{name}": plain(value) for name, value in values.items()}
                 | row
                 | row_columns(row)
+                | place
                 | {
-                    "system": system,
                     "network": network_kind(values.get("convolutions") or ()),
                     "results": results,
                     "adaptive": adaptive,
@@ -114,7 +116,7 @@ def gather(several: Sequence[Results], timed: Sequence[NetsRecord] = ()) -> Evid
     for record in timed:
         axes |= dict.fromkeys(nets.NETS_AXES)
         uncertified |= nets.unproven(record)
-        rows += nets.rounds(record, system_of(record.machine))
+        rows += nets.rounds(record, place_of(record.machine))
     machines = [*(results.manifest.machine for results in several), *(one.machine for one in timed)]
     gpus = any(machine.gpus for machine in machines)
     known = frozenset(uncertified), tuple(axes), gpus
@@ -143,8 +145,15 @@ def gather_in(directories: Iterable[Path]) -> Evidence:
     return gather(several, timed)
 
 
-def system_of(machine: MachineFacts) -> str:
-    return machine.os or "unknown"
+PLACE = ("system", "hardware", "machine")
+
+
+def place_of(machine: MachineFacts) -> Json:
+    """Where a run was made: operating system, hardware without a name, and which machine it was."""
+    gpus = [gpu.name for gpu in machine.gpus]
+    hardware = (machine.cpu, machine.cores_logical, machine.memory_total_bytes, gpus)
+    known = machine.os or "unknown", str(hardware), machine.host_sha256 or "unknown"
+    return dict(zip(PLACE, known, strict=True))
 
 
 def plain(value: Any) -> Any:
@@ -205,10 +214,8 @@ def run_groups(
 
 def figure(row: Json, measure: Column) -> tuple[float, bool] | None:
     """The run's value and whether it was reached; where it was not, the end of the watch."""
-    if measure is GROWTH:
-        if "results" not in row:
-            return None
-        value = growth_of(row["results"], row["trial"], row.get("startup_s") or 0.0)
+    if of_series(measure):
+        value = figure_of_series(row, measure) if "results" in row else None
         return None if value is None else (value, True)
     if measure.censored_at and row.get("threshold_reached") is False:
         end = row.get(measure.censored_at)
@@ -217,10 +224,28 @@ def figure(row: Json, measure: Column) -> tuple[float, bool] | None:
     return None if value is None else (float(value), True)
 
 
+def figure_of_series(row: Json, measure: Column) -> float | None:
+    results: Results = row["results"]
+    if measure is GROWTH:
+        return growth_of(results, row["trial"], row.get("startup_s") or 0.0)
+    try:
+        return trial_integrals(results, row["trial"], row.get("wall_s"), row.get("steps"))[measure.name]
+    except Problem:
+        return None
+
+
+WORDS: Mapping[str, Callable[[Any], str]] = {
+    "algorithm": str,
+    "environment": str,
+    "system": str,
+    "machine": lambda host: f"machine {str(host)[:8]}",
+}
+
+
 def setting_words(keys: Json, shown: Sequence[str]) -> str:
     """`ppo, CartPole-v1, 2 cores`, from the columns that vary."""
     return ", ".join(
-        str(keys[name]) if name in ("algorithm", "environment", "system") else axis_words(name, keys[name])
+        WORDS[name](keys[name]) if name in WORDS else axis_words(name, keys[name])
         for name in shown
         if keys.get(name) is not None and not (name in TEAM_AXES and keys.get("workers") == 1)
     )

@@ -35,6 +35,11 @@ KEYS = (
     "division",
     "caches",
     "system",
+    "hardware",
+    "machine",
+    "suite",
+    "game",
+    "reason",
     "net",
     "rows",
     "data",
@@ -135,11 +140,13 @@ class Check(_Table):
     represent: Literal["best", "each"] = "best"
     """Which contestants stand for a framework: the best by this metric, or each of them."""
     levels: dict[str, int] = {}
-    """Column → different values that the results must have."""
+    """Column → different values that must have been compared; of several columns, each with each."""
     seeds: Annotated[int, Field(ge=2)] = ENOUGH_RUNS
     """Runs of a contestant below which nothing is decided."""
     needs: str | None = None
     """What no results directory holds: the check stays undecided."""
+    reading: str = ""
+    """Another reading of the statement: it is judged and shown, but does not decide the claim."""
 
     @model_validator(mode="after")
     def _complete(self) -> Check:
@@ -173,10 +180,20 @@ class Claim(_Table):
     statement: str
     source: str = ""
     """Where it was made."""
+    section: str = ""
+    """Where in the source."""
     note: str = ""
     """How the statement was read, where it leaves room."""
+    contradiction: str = ""
+    """What the source says elsewhere, where that does not agree."""
     check: Annotated[tuple[Check, ...], Field(min_length=1)]
-    """All must hold."""
+    """All must hold, other readings excepted."""
+
+    @model_validator(mode="after")
+    def _decidable(self) -> Claim:
+        if all(check.reading for check in self.check):
+            raise ValueError("a claim needs a check without `reading`, which decides it")
+        return self
 
 
 def load_claims(path: Path) -> tuple[Claim, ...]:

@@ -1,11 +1,12 @@
-"""What a claim can be about: any figure of the result table, and two that only claims compute."""
+"""What a claim can be about: any figure of the result table, integrals, and two that only claims compute."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from rldyno.claims.atari import atari_game
 from rldyno.columns import Column
-from rldyno.results.columns import by_any_name, figures
+from rldyno.results.columns import INTEGRALS, by_any_name, figures
 
 GROWTH = Column(
     "memory_growth",
@@ -30,11 +31,16 @@ ACT_RATE = Column(
 
 def metrics() -> dict[str, Column]:
     """Name in a claim → figure."""
-    return by_any_name([*figures(), GROWTH, ACT_RATE])
+    return by_any_name([*figures(), *INTEGRALS, GROWTH, ACT_RATE])
 
 
 def metric(name: str) -> Column:
     return metrics()[name]
+
+
+def of_series(figure: Column) -> bool:
+    """Whether it is computed from a run's series: the result table does not have it."""
+    return figure is GROWTH or figure in INTEGRALS
 
 
 def execution_of(mode: str) -> str:
@@ -42,5 +48,6 @@ def execution_of(mode: str) -> str:
 
 
 def row_columns(row: dict[str, Any]) -> dict[str, Any]:
-    """What a mode does follows from its name."""
-    return {"execution": execution_of(row["mode"])}
+    """What follows from the names of a mode and an environment."""
+    game = atari_game(row["environment"])
+    return {"execution": execution_of(row["mode"]), "suite": "atari" if game else "other", "game": game}

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from rldyno.claims.evidence import Conditions, Evidence
 from rldyno.claims.form import HYPER, Check, Condition
-from rldyno.claims.metrics import GROWTH, metric
+from rldyno.claims.metrics import metric, of_series
 from rldyno_rig.contestant import Contestant
 
 COUNTS = {2: "two", 3: "three", 4: "four", 5: "five"}
 PLURALS = {
     "system": "operating systems",
+    "machine": "machines",
+    "game": "games",
     "cores": "numbers of cores",
     "workers": "numbers of workers",
     "device": "kinds of device",
@@ -28,7 +31,8 @@ def lacking(check: Check, evidence: Evidence) -> list[str]:
     for side in (check.a, check.b):
         found += without_rows(check.where | side, evidence)
     if not found:
-        found += few_levels(check, evidence)
+        rows = [row for side in (check.a, check.b) for row in evidence.admitted(check.where, side)]
+        found += few_levels(check.levels, rows, "has")
     if not found and not measured(check, evidence):
         found.append(unmeasured(check.metric))
     return list(dict.fromkeys(found))
@@ -52,7 +56,7 @@ def unmeasured(name: str) -> str:
 def measured(check: Check, evidence: Evidence) -> bool:
     """Whether any run has the metric; what only samples hold is seen when they are read."""
     figure = metric(check.metric)
-    if figure is GROWTH:
+    if of_series(figure):
         return True
     column = "threshold_reached" if figure.censored_at else figure.name
     return any(row.get(column) is not None for row in evidence.admitted(check.where))
@@ -80,17 +84,39 @@ def lacking_words(key: str, condition: Condition, evidence: Evidence) -> str:
         unproven = sorted({name for name, _ in evidence.uncertified if condition.admits(side_of(name, key))})
         if unproven:
             return f"needs a certificate: `rldyno verify {' '.join(unproven)}`"
-    words = {"max_episode_steps": "episodes limited to", "network": "a network of kind"}
+    words = {
+        "max_episode_steps": "episodes limited to",
+        "network": "a network of kind",
+        "reason": "runs that end by their budget of",
+        "suite": "environments of",
+    }
     return f"needs {words.get(key, key.removeprefix(HYPER))} {condition.words}"
 
 
-def few_levels(check: Check, evidence: Evidence) -> Iterator[str]:
-    rows = [row for side in (check.a, check.b) for row in evidence.admitted(check.where, side)]
-    for column, wanted in check.levels.items():
-        have = {row.get(column) for row in rows} - {None}
-        if len(have) < wanted:
-            plural = PLURALS.get(column, f"values of {column.removeprefix(HYPER)}")
-            yield f"needs {COUNTS.get(wanted, wanted)} {plural} (has {len(have)})"
+def few_levels(levels: Mapping[str, int], rows: Sequence[Mapping[str, Any]], have: str) -> Iterator[str]:
+    """Each column that has too few values in these rows; else that not every value has those of the next."""
+    short = False
+    for column, wanted in levels.items():
+        found = {row.get(column) for row in rows} - {None}
+        if len(found) < wanted:
+            short = True
+            yield f"needs {_levels_words(column, wanted)} ({have} {len(found)})"
+    if not short and not crossed(list(levels.items()), rows):
+        yield "needs " + ", each with ".join(_levels_words(*level) for level in levels.items())
+
+
+def crossed(levels: Sequence[tuple[str, int]], rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether enough values of the first column each have enough values of the next one, and so on."""
+    if not levels:
+        return True
+    (column, wanted), *others = levels
+    values = {row.get(column) for row in rows} - {None}
+    enough = [value for value in values if crossed(others, [row for row in rows if row.get(column) == value])]
+    return len(enough) >= wanted
+
+
+def _levels_words(column: str, wanted: int) -> str:
+    return f"{COUNTS.get(wanted, wanted)} {PLURALS.get(column, f'values of {column.removeprefix(HYPER)}')}"
 
 
 def few_seeds(wanted: int, have: int) -> str:

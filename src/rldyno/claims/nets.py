@@ -20,7 +20,7 @@ def unproven(record: NetsRecord) -> set[tuple[str, str]]:
     return {(contestant, record.benchmark.algorithm) for contestant in record.unproven}
 
 
-def rounds(record: NetsRecord, system: str) -> Iterator[Json]:
+def rounds(record: NetsRecord, place: Json) -> Iterator[Json]:
     """One row per round of a proven contestant, with the columns that claims ask about."""
     benchmark = record.benchmark
     networks = {net.name: network_kind(net.convolutions) for net in benchmark.nets}
@@ -44,6 +44,6 @@ def rounds(record: NetsRecord, system: str) -> Iterator[Json]:
                 "mode": contestant.mode,
                 "execution": execution_of(contestant.mode),
                 "network": networks[kind.net],
-                "system": system,
+                **place,
                 "acts_per_s" if kind.measure == ACT else "updates_per_s": 1 / done.seconds,
             }

@@ -47,20 +47,30 @@ def decidable_first(found: Sequence[ClaimVerdict]) -> list[ClaimVerdict]:
 
 
 def lines(verdict: ClaimVerdict) -> list[str]:
-    said = []
-    for check in verdict.checks:
-        if check.effect is not None:
-            said.append(effect_line(check))
-            if len(check.parts) > 1:
-                said += [
-                    f"· {part.label}: {effect_words(part.effect, check.check)}"
-                    for part in check.parts[:PARTS_SHOWN]
-                ]
-            if len(check.parts) > PARTS_SHOWN:
-                said.append(f"· … and {len(check.parts) - PARTS_SHOWN} more; --json has them all")
+    said = [line for check in verdict.deciding for line in check_lines(check)]
     said += list(verdict.missing)
-    if verdict.claim.note and verdict.verdict != UNDECIDED:
-        said.append(f"Interpreted as: {verdict.claim.note}")
+    for check in verdict.readings:
+        said.append(f"Read as “{check.check.reading}”: {'; '.join([check.verdict, *check.missing])}")
+        said += check_lines(check)
+    claim = verdict.claim
+    if claim.contradiction:
+        said.append(f"The source contradicts itself: {claim.contradiction}")
+    if claim.note and any(check.verdict != UNDECIDED for check in verdict.checks):
+        said.append(f"Interpreted as: {claim.note}")
+    return said
+
+
+def check_lines(check: CheckVerdict) -> list[str]:
+    """The effect, and that of each part."""
+    if check.effect is None:
+        return []
+    said = [effect_line(check)]
+    if len(check.parts) > 1:
+        said += [
+            f"· {part.label}: {effect_words(part.effect, check.check)}" for part in check.parts[:PARTS_SHOWN]
+        ]
+    if len(check.parts) > PARTS_SHOWN:
+        said.append(f"· … and {len(check.parts) - PARTS_SHOWN} more; --json has them all")
     return said
 
 

@@ -72,22 +72,27 @@ def integrals_table(results: Results) -> tuple[pl.DataFrame, list[tuple[str, str
     rows, reasons = [], []
     for trial, run_s, steps in results.ended.select("trial", "wall_s", "steps").iter_rows():
         try:
-            episodes, samples = results.episodes(trial), results.samples(trial)
+            figures = trial_integrals(results, trial, run_s, steps)
         except Problem as problem:
             rows.append({"trial": trial})
             reasons += [(trial, name, problem.message) for name in NAMES]
             continue
-        figures = integrals(
-            floats(episodes["return"]),
-            floats(samples["time_ns"]) / 1e9,
-            floats(samples["machine_cpu_percent"]),
-            floats(samples["machine_memory_percent"]),
-            run_s,
-            steps,
-        )
         rows.append({"trial": trial, **figures})
         reasons += [(trial, name, why) for name, why in missing(figures, run_s, steps).items()]
     return pl.DataFrame(rows, schema={"trial": pl.String, **dict.fromkeys(NAMES, pl.Float64)}), reasons
+
+
+def trial_integrals(results: Results, trial: str, run_s: float | None, steps: int | None) -> Figures:
+    """Of one trial; Problem where its series cannot be read."""
+    episodes, samples = results.episodes(trial), results.samples(trial)
+    return integrals(
+        floats(episodes["return"]),
+        floats(samples["time_ns"]) / 1e9,
+        floats(samples["machine_cpu_percent"]),
+        floats(samples["machine_memory_percent"]),
+        run_s,
+        steps,
+    )
 
 
 def floats(column: pl.Series) -> Floats:
