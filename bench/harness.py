@@ -25,6 +25,7 @@ from rldyno.session.preparation import trial_file, write_trial
 from rldyno.study.plan import Cell, Trial
 from rldyno.toolchains.resolve import ensure
 from rldyno_rig.algorithms import ALGORITHMS
+from rldyno_rig.envs.atari_rules import AtariRules, rules_for
 from rldyno_rig.schema import OUTCOME_FILE
 from rldyno_rig.team.share import WEAK
 from rldyno_rig.team.team import NONE
@@ -93,6 +94,7 @@ def run_trial(
         algorithm,
         environment,
         max_episode_steps=None,
+        atari=rules_for(environment, AtariRules()),
         device="cpu",
         cores=1,
         workers=team.workers,
@@ -110,7 +112,9 @@ def run_trial(
     with tempfile.TemporaryDirectory() as name:
         # Warm caches belong to the directory two levels above the trial's.
         directory = Path(name if warm is None else tempfile.mkdtemp(dir=_trials(warm)))
-        interpreter = ensure([cell.framework], collectives={cell.framework: team.collectives})[cell.framework]
+        interpreter = ensure([cell.framework], needs={cell.framework: {*team.collectives, *cell.needs}})[
+            cell.framework
+        ]
         write_trial(directory, trial_file(Trial(cell, seed, 0), interpreter))
         where = [] if cpus is None else ["--cpus", ",".join(map(str, cpus[: team.workers]))]
         watched = [] if probe_cpu is None else ["--probe-cpu", str(probe_cpu)]

@@ -105,7 +105,7 @@ def flaws(home: Path) -> list[str]:
     """Of a cache in which the command has ended."""
     cache_in(home)
     found = missing(home)
-    numpy = resolve("numpy", collectives=["host"])
+    numpy = resolve("numpy", needs=["host"])
     if numpy.parts[PART].versions.keys() != set(PART_PACKAGES):
         found.append("not the packages of the part")
     if numpy.versions.keys() != {*PACKAGES, ADDED.source}:

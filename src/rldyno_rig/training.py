@@ -146,7 +146,9 @@ def build(trial: TrialFile, backend: Backend, recorder: Recorder) -> Job:
     values = share(algorithm.hyper_from_json(trial.hyper), recorder.size, trial.scaling)
     # Environment i is seeded with seed + i: spread the seeds, so that no two trials share an environment.
     first = SEED_SPREAD * trial.seed + rank * values.environments
-    env = envs.make(trial.environment, values.environments, first, trial.max_episode_steps)
+    env = envs.make(
+        *(trial.environment, values.environments, first, trial.max_episode_steps, trial.atari, trial.cores)
+    )
     job_spec = algorithm.spec(values, env.observation_shape, env.observation_dtype, env.actions)
     random = streams(trial.seed, rank)
     params = spec.draw_params(job_spec, random.weights)

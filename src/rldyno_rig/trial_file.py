@@ -13,6 +13,7 @@ from typing import Any, Dict, FrozenSet, Mapping, Optional
 
 from rldyno_rig import schema
 from rldyno_rig.contestant import Contestant
+from rldyno_rig.envs.atari_rules import AtariRules
 
 Json = Dict[str, Any]
 
@@ -78,6 +79,8 @@ class TrialFile:
     """Module in `rldyno_rig.backends`, of the contestant's toolchain; without it `<framework>_`."""
     max_episode_steps: Optional[int] = None
     """None leaves the environment's own limit."""
+    atari: Optional[AtariRules] = None
+    """None where the environment is no `ALE/…-v5`, or was recorded before there were rules."""
     device: str = "cpu"
     cores: int = 1
     workers: int = 1
@@ -130,6 +133,7 @@ class TrialFile:
         known = _known(TrialFile, values)
         known["contestant"] = Contestant.parse(values["contestant"])
         known["budget"] = Budget.from_json(values["budget"])
+        known["atari"] = AtariRules.from_json(values["atari"]) if values.get("atari") else None
         known["conditions"] = Conditions.from_json(values.get("conditions") or {})
         return TrialFile(**known)
 
@@ -145,6 +149,7 @@ class TrialFile:
             "algorithm": self.algorithm,
             "environment": self.environment,
             "max_episode_steps": self.max_episode_steps,
+            **({"atari": self.atari.to_json()} if self.atari else {}),
             "device": self.device,
             "cores": self.cores,
             "workers": self.workers,

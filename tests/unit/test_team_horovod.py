@@ -149,7 +149,7 @@ def test_the_ranks_meet_through_a_server_that_is_gone_afterwards(tmp_path: Path)
 @pytest.mark.parametrize("framework", ["torch", "tensorflow", "mxnet"])
 def test_two_processes_average_with_horovod(framework: str, tmp_path: Path) -> None:
     try:
-        interpreter = resolve(framework, collectives=["horovod"])
+        interpreter = resolve(framework, needs=["horovod"])
     except Problem as problem:
         pytest.skip(f"{problem.message}: {problem.fix}")
     runtime = Runtime.of(interpreter, 1, None, "horovod")

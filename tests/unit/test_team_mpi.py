@@ -46,7 +46,7 @@ os._exit(7 if rank else 0)
 
 @pytest.fixture(scope="module")
 def numpy() -> Interpreter:
-    return ensure(["numpy"], collectives={"numpy": ["host"]})["numpy"]
+    return ensure(["numpy"], needs={"numpy": ["host"]})["numpy"]
 
 
 def run(numpy: Interpreter, code: str, folder: Path) -> subprocess.CompletedProcess[str]:

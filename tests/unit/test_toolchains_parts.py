@@ -270,19 +270,19 @@ def test_a_study_gets_the_parts_of_its_collectives(built: Built, tools: Tools) -
     assert resolve("numpy").parts == {}
     assert ensure(["numpy"])["numpy"].parts == {}
     with pytest.raises(Problem, match="part mpi of the numpy toolchain is not built") as raised:
-        resolve("numpy", collectives=["host"])
+        resolve("numpy", needs=["host"])
     assert raised.value.fix == "rldyno setup numpy --with mpi"
-    interpreter = ensure(["numpy"], collectives={"numpy": ["host"]})["numpy"]
+    interpreter = ensure(["numpy"], needs={"numpy": ["host"]})["numpy"]
     part = interpreter.part_for("host")
     assert isinstance(part, InstalledPart)
     assert part.name == "mpi"
     assert interpreter.part_for("native") is None
-    assert resolve("numpy", collectives=["host"]) == interpreter
+    assert resolve("numpy", needs=["host"]) == interpreter
 
 
 def test_an_interpreter_of_the_users_must_have_the_part() -> None:
     with pytest.raises(Problem, match=r"cannot import mpi4py\.MPI"):
-        resolve("numpy", {"numpy": Path(sys.executable)}, collectives=["host"])
+        resolve("numpy", {"numpy": Path(sys.executable)}, needs=["host"])
 
 
 def test_with_names_a_part_or_a_package() -> None:

@@ -40,6 +40,7 @@ class StudyKeys(TypedDict, total=False):
     caches: str
     order_seed: int
     tensorboard: bool
+    atari: Mapping[str, Any]
     budget: Mapping[str, Any]
     hyper: Mapping[str, Any]
 

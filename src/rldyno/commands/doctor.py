@@ -129,8 +129,8 @@ def _part_lines(reports: Sequence[ToolchainReport]) -> Iterator[str]:
             f"{status}: {' '.join(of for of, found in states.items() if found == status)}"
             for status in dict.fromkeys(states.values())
         ]
-        collectives = ", ".join(next(iter(having.values())).collectives)
-        yield f"{name:12}{f'collective {collectives}':22}{'; '.join(grouped)}"
+        purpose = ", ".join(next(iter(having.values())).serves)
+        yield f"{name:12}{f'for {purpose}':22}{'; '.join(grouped)}"
 
 
 def _toolchain_line(report: ToolchainReport) -> str:

@@ -87,7 +87,8 @@ def _print_algorithms(console: Console, as_json: bool) -> None:
         return
     for name, environments in tuned.items():
         console.print(f"{name:<9} tuned for {', '.join(environments) or 'no environment'}")
-    console.print("`rldyno hyper ppo CartPole-v1` shows the values; other environments get generic ones.")
+    console.print("Atari games (ALE/Pong-v5, …) get published values, other environments generic ones.")
+    console.print("`rldyno hyper ppo CartPole-v1` shows the values.")
 
 
 def _print_fields(console: Console, algorithm: str, environment: str | None) -> None:
@@ -97,10 +98,13 @@ def _print_fields(console: Console, algorithm: str, environment: str | None) -> 
     from rldyno.study.hyper_fields import hyper_fields, is_tuned
     from rldyno.text.terminal import print_fitting
     from rldyno_rig.algorithms import title_of
+    from rldyno_rig.envs.atari_rules import is_preprocessed
 
     tuned = is_tuned(algorithm, environment)
     title = title_of(algorithm)
-    if tuned:
+    if environment and is_preprocessed(environment):
+        console.print(f"{title} on {environment}: published for Atari games (* marks values that differ).")
+    elif tuned:
         console.print(f"{title} on {environment}: tuned for this environment (* marks values that differ).")
     elif environment:
         console.print(f"{title} on {environment}: generic values, not tuned for {environment}.")

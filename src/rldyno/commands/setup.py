@@ -33,7 +33,7 @@ def setup(
         typer.Option(
             "--with",
             metavar="PART|PACKAGE",
-            help="Also install this: an optional part (mpi, horovod; see --list), or a package for "
+            help="Also install this: an optional part (mpi, horovod, atari; see --list), or a package for "
             "environments of your own, as a name, a pin or a path; repeatable.",
         ),
     ] = None,
@@ -122,7 +122,7 @@ def list_toolchains(console: Console) -> None:
         line += f"\n  with {added}" if added else ""
         line += f"\n  {place}" if place else ""
         for part in part_states(chain, found):
-            line += f"\n  part {part.name:8}{part.status:10}{', '.join(part.collectives)}: {part.summary}"
+            line += f"\n  part {part.name:8}{part.status:10}{', '.join(part.serves)}: {part.summary}"
         console.print(line, markup=False)
 
 

@@ -144,7 +144,7 @@ def _of_study(
     from rldyno.machine.devices import check_device
     from rldyno.proofs.prove import subjects
     from rldyno.session.environments import check_environments
-    from rldyno.session.preparation import collectives_of, find_interpreters, why_absent
+    from rldyno.session.preparation import find_interpreters, needs_of, why_absent
     from rldyno.studies.given import given_study
     from rldyno.study.plan import make_plan
     from rldyno.toolchains.resolve import parse_overrides
@@ -154,7 +154,7 @@ def _of_study(
     cells = tuple(cell for cell in plan.cells if cell.contestant in chosen)
     for device in sorted({cell.device for cell in cells}):
         check_device(device, "run it on the machine on which the study will run")
-    used = collectives_of(cells)
+    used = needs_of(cells)
     interpreters, absent = find_interpreters(used, parse_overrides(overrides), None, console, used)
     for problem in absent.values():
         console.print(f"left out: {problem.message} (fix: {problem.fix})", style="yellow", markup=False)

@@ -25,6 +25,7 @@ from rldyno.records import files as records
 from rldyno.records.machine_limits import LIMITS_SCHEMA, DeviceLimits, EnvironmentRate, Json
 from rldyno.toolchains.catalogue import COMMON_THREAD_VARIABLES, gpu_limit_frameworks, toolchain
 from rldyno.toolchains.resolve import Interpreter, resolve
+from rldyno_rig.envs.atari_rules import ATARI, is_atari
 from rldyno_rig.job_files import LIMITS_FILE, EnvironmentCase, LimitsJob
 from rldyno_rig.limits.job import FOUND_FILE
 
@@ -82,7 +83,8 @@ def environment_rates(
 def _step_environments(
     cases: Sequence[EnvironmentCase], overrides: Mapping[str, Path] | None
 ) -> list[EnvironmentRate]:
-    interpreter = resolve("numpy", overrides)
+    needs = {ATARI for case in cases if is_atari(case.environment)}
+    interpreter = resolve("numpy", overrides, needs)
     job = LimitsJob(toolchain("numpy").backend, tuple(cases))
     with Watch(_cpus(1)) as watch:
         found = run_job(job, interpreter, 1)

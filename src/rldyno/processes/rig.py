@@ -56,16 +56,15 @@ class Runtime:
         interpreter: Interpreter, cores: int, network: str | None, collective: str | None = None
     ) -> Runtime:
         """With the variables of the interpreter's toolchain, for so many cores and this kind of network, and
-        those of the part that a team's collective needs.
+        those of the parts that environments and a team's collective need.
 
         Without a network none is computed; without a collective there is no team.
         """
         from rldyno.toolchains.catalogue import toolchain
 
         variables = toolchain(interpreter.framework).worker_variables(cores, network)
+        variables |= interpreter.variables_for(collective)
         part = interpreter.part_for(collective) if collective else None
-        if part is not None:
-            variables |= part.variables
         mpiexec = None if part is None else part.mpiexec
         return Runtime(interpreter.path, interpreter.isolated, variables, mpiexec=mpiexec)
 

@@ -21,6 +21,8 @@ def trial_id(file: TrialFile) -> str:
     # Ids of cold trials and of trials with one worker are those of versions without these keys.
     if file.caches == "warm":
         content["caches"] = "warm"
+    if file.atari:
+        content["atari"] = file.atari.to_json()
     if file.workers > 1:
         content |= {"collective": file.collective, "scaling": file.scaling, "share_gpu": file.share_gpu}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -34,11 +34,11 @@ def find_interpreters(
     overrides: Mapping[str, Path] | None,
     pip_args: Sequence[str] | None,
     console: Console,
-    collectives: Mapping[str, Collection[str]] | None = None,
+    needs: Mapping[str, Collection[str]] | None = None,
 ) -> tuple[dict[str, Interpreter], dict[str, Problem]]:
-    """(framework → interpreter, framework or `team` → why there is none). One that fails stops no others.
+    """(framework → interpreter, framework or `extended` → why there is none). One that fails stops no others.
 
-    `collectives`: framework → those that its teams use; the parts that they need are built, too.
+    `needs`: framework → collectives and families of environments; the parts for them are built, too.
     """
     from rldyno.toolchains.progress import shown_progress
 
@@ -55,30 +55,31 @@ def find_interpreters(
     for framework in dict.fromkeys(frameworks):
         find(framework, framework, ())
         used: list[str] = []
-        for collective in sorted((collectives or {}).get(framework, ())):
-            if framework in found and toolchain(framework).part_of(collective):
-                name = team(framework, collective)
-                find(framework, name, [*used, collective])
-                used += [] if name in absent else [collective]
+        for need in sorted((needs or {}).get(framework, ())):
+            if framework in found and toolchain(framework).part_of(need):
+                name = extended(framework, need)
+                find(framework, name, [*used, need])
+                used += [] if name in absent else [need]
     return found, absent
 
 
-def team(framework: str, collective: str) -> str:
-    """`torch with horovod`: several workers, which may need more than one worker does."""
-    return f"{framework} with {collective}"
+def extended(framework: str, need: str) -> str:
+    """`torch with horovod`, `torch with atari`: trials that may need more than others."""
+    return f"{framework} with {need}"
 
 
-def collectives_of(cells: Iterable[Cell]) -> dict[str, set[str]]:
-    """Framework → the collectives of its cells."""
+def needs_of(cells: Iterable[Cell]) -> dict[str, set[str]]:
+    """Framework → the collectives and families of environments of its cells."""
     found: dict[str, set[str]] = {}
     for cell in cells:
-        found.setdefault(cell.framework, set()).add(cell.collective)
+        found.setdefault(cell.framework, set()).update(cell.needs)
     return found
 
 
 def why_absent(absent: Mapping[str, Problem], cell: Cell) -> Problem | None:
-    """Why it cannot run: its framework is not there, or what its team needs."""
-    return absent.get(cell.framework) or absent.get(team(cell.framework, cell.collective))
+    """Why it cannot run: its framework is not there, or what its team or its environment needs."""
+    names = (cell.framework, *(extended(cell.framework, need) for need in cell.needs))
+    return next((absent[name] for name in names if name in absent), None)
 
 
 def trials_to_run(directory: ResultsDirectory, plan: Plan, keep_failed: bool) -> Iterator[Trial]:
@@ -139,7 +140,7 @@ def trial_file(trial: Trial, interpreter: Interpreter) -> TrialFile:
         variables={
             **chain.trial_variables(trial.cell.cores, kind),
             **native.variables(),
-            **(part.variables if part else {}),
+            **interpreter.variables_for(file.collective),
         },
     )
 

@@ -37,8 +37,8 @@ from rldyno.session.manifest import (
     study_change,
 )
 from rldyno.session.preparation import (
-    collectives_of,
     find_interpreters,
+    needs_of,
     prepare,
     trial_file,
     trials_to_run,
@@ -176,9 +176,9 @@ class Session:
 
     def find_toolchains(self) -> None:
         """Find or build an interpreter for every framework of the study."""
-        collectives = collectives_of(self.plan.cells)
+        needs = needs_of(self.plan.cells)
         self.interpreters, self.absent = find_interpreters(
-            collectives, self.options.overrides, self.options.pip_args, self.console, collectives
+            needs, self.options.overrides, self.options.pip_args, self.console, needs
         )
         if self.cluster:
             self.cluster.check_variants(self.interpreters, (cell.device for cell in self.plan.cells))

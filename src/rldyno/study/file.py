@@ -21,6 +21,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from rldyno.study import hyper as study_hyper
+from rldyno.study.atari import AtariTable, check_atari
 from rldyno.study.division import check_division
 from rldyno.study.environments import check_environment
 from rldyno.study.placement import Placement, Places, place
@@ -125,6 +126,8 @@ class StudyFile(_Frozen):
     order_seed: Seed = 0
     tensorboard: bool = False
     """Write TensorBoard event files while trials run."""
+    atari: AtariTable = AtariTable()
+    """How games such as ALE/Pong-v5 are played."""
     budget: BudgetTable
 
 
@@ -162,7 +165,7 @@ class Study(StudyFile):
         """What determines the trials: without titles and without what follows from the toolchains."""
         excluded = {"title", "question", "tensorboard", "placements", "left_out"}
         # Older versions did not have these keys: studies without them must keep their hash.
-        newer = ("adaptive", "caches", "collective", "scaling", "share_gpu", "max_cpus")
+        newer = ("adaptive", "caches", "collective", "scaling", "share_gpu", "max_cpus", "atari")
         excluded |= {name for name in newer if getattr(self, name) == StudyFile.model_fields[name].default}
         content: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude=excluded)
         return content
@@ -190,6 +193,7 @@ def check_study(source: Source, catalogue: Catalogue | None = None) -> Study:
         study_hyper.read(source, hyper_table, (), ())
         raise source.problem(FIX)
     _check_budget(source, file.budget)
+    check_atari(source, file.environments)
     if file.division == "open":
         source.mistake(("division",), 'the open division is not built yet; use "closed"')
     if file.dtype == "tf32" and "cpu" in file.devices:

@@ -32,7 +32,7 @@ class HyperField:
 
 
 def is_tuned(algorithm: str, environment: str | None) -> bool:
-    return environment in ALGORITHMS[algorithm].tuned
+    return environment is not None and ALGORITHMS[algorithm].chosen_for(environment) is not None
 
 
 def hyper_fields(algorithm: str, environment: str | None = None) -> list[HyperField]:

@@ -17,7 +17,7 @@ def untuned(study: Study) -> tuple[Task, ...]:
     return tuple(
         Task(algorithm, environment)
         for algorithm, environment in itertools.product(study.algorithms, study.environments)
-        if environment not in ALGORITHMS[algorithm].tuned
+        if ALGORITHMS[algorithm].chosen_for(environment) is None
     )
 
 
@@ -30,5 +30,5 @@ def untuned_words(task: Task) -> str:
 def inherited(study: Study, algorithm: str, environment: str) -> dict[str, Any]:
     """What a study that sets some hyper-parameters of a tuned pair still takes from the tuned set."""
     own = study.axes(algorithm, environment)
-    tuned = ALGORITHMS[algorithm].tuned.get(environment, {}) if own else {}
-    return {name: value for name, value in tuned.items() if name not in own}
+    tuned = ALGORITHMS[algorithm].chosen_for(environment) if own else None
+    return {name: value for name, value in (tuned or {}).items() if name not in own}

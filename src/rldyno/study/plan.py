@@ -17,6 +17,7 @@ from rldyno.study.file import BudgetTable, Study
 from rldyno_rig import hyper
 from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.contestant import Contestant
+from rldyno_rig.envs.atari_rules import ATARI, AtariRules, is_atari, rules_for
 from rldyno_rig.trial_file import Budget, TrialFile
 
 _ADDED_WHEN_PREPARED = ("backend", "interpreter", "isolated", "variables", "conditions")
@@ -30,6 +31,7 @@ class Cell:
     algorithm: str
     environment: str
     max_episode_steps: int | None
+    atari: AtariRules | None
     device: str
     cores: int
     workers: int
@@ -50,6 +52,11 @@ class Cell:
     def cpus(self) -> int:
         """Of all its workers."""
         return self.workers * self.cores
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What toolchains have optional parts for: its collective, and the family of its environment."""
+        return (self.collective, *([ATARI] if is_atari(self.environment) else []))
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,7 @@ class Trial:
             hyper=hyper.to_json(cell.hyper),
             budget=cell.budget,
             max_episode_steps=cell.max_episode_steps,
+            atari=cell.atari,
             device=cell.device,
             cores=cell.cores,
             workers=cell.workers,
@@ -143,6 +151,7 @@ def _cells(study: Study) -> Iterator[Cell]:
                     algorithm=algorithm,
                     environment=environment,
                     max_episode_steps=max_episode_steps,
+                    atari=rules_for(environment, study.atari.rules),
                     device=placement.device,
                     cores=cores,
                     workers=placement.workers,

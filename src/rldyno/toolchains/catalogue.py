@@ -115,8 +115,10 @@ class Part(_Table):
     """Packages that only some studies need. They are kept beside the toolchain, which stays as it is."""
 
     summary: str
-    collectives: Annotated[tuple[Collective, ...], Field(min_length=1)]
+    collectives: tuple[Collective, ...] = ()
     """Those that need it."""
+    environments: tuple[Literal["atari"], ...] = ()
+    """Families of environments that need it."""
     import_name: str
     """The module whose import shows that the part works."""
     steps: tuple[Step, ...] = ()
@@ -132,7 +134,13 @@ class Part(_Table):
     def _something(self) -> Part:
         if not self.steps and self.source is None:
             raise ValueError("a part needs `steps` or `source`")
+        if not self.serves:
+            raise ValueError("a part needs `collectives` or `environments`: what it is for")
         return self
+
+    @property
+    def serves(self) -> tuple[str, ...]:
+        return (*self.collectives, *self.environments)
 
 
 class Threads(_Table):
@@ -212,9 +220,9 @@ class Toolchain(_Table):
                     )
         return self
 
-    def part_of(self, collective: str) -> str | None:
-        """The part that this collective needs; None for one that works with what the toolchain holds."""
-        return next((name for name, part in self.parts.items() if collective in part.collectives), None)
+    def part_of(self, need: str) -> str | None:
+        """The part for a collective or a family of environments; None where the toolchain holds enough."""
+        return next((name for name, part in self.parts.items() if need in part.serves), None)
 
     @property
     def top_module(self) -> str:

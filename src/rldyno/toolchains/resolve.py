@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from rldyno.toolchains.installing import OnProgress
 from rldyno.toolchains.interpreters import OLDEST, find_python, inspect
 from rldyno.toolchains.parts import InstalledPart, find_part, recipe_of
 from rldyno.toolchains.store import Built, all_built, find_built, find_damaged
+from rldyno_rig.schema import PARTS_VARIABLE
 
 _UNUSABLE = {
     "missing": "is not built",
@@ -46,6 +48,17 @@ class Interpreter:
     def isolated(self) -> bool:
         """Whether it ignores PYTHONPATH and the user's site. Given interpreters may rely on them."""
         return self.origin == "built"
+
+    def variables_for(self, collective: str | None) -> dict[str, str]:
+        """With these a worker finds the part that its team's collective needs, and those of environments."""
+        found: dict[str, str] = {}
+        for name, part in self.parts.items():
+            serves = toolchain(self.framework).parts[name]
+            if serves.environments or collective in serves.collectives:
+                paths = (found.get(PARTS_VARIABLE), part.variables.get(PARTS_VARIABLE))
+                found |= part.variables
+                found[PARTS_VARIABLE] = os.pathsep.join(filter(None, paths))
+        return found
 
     def part_for(self, collective: str) -> InstalledPart | None:
         """What workers that use this collective need besides; None where that is nothing."""
@@ -127,7 +140,8 @@ class PartState:
 
     name: str
     summary: str
-    collectives: tuple[str, ...]
+    serves: tuple[str, ...]
+    """Collectives and families of environments."""
     status: Literal["ready", "absent", "given"]
     size_bytes: int | None
     lacks: tuple[str, ...]
@@ -147,7 +161,7 @@ def _part_state(chain: Toolchain, name: str, found: State) -> PartState:
     return PartState(
         name,
         part.summary,
-        part.collectives,
+        part.serves,
         "given" if found.given else "ready" if ready else "absent",
         ready.size_bytes if ready else None,
         tuple(need.what for need in lacking),
@@ -159,14 +173,14 @@ def _python(chain: Toolchain, found: State) -> Path:
 
 
 def resolve(
-    framework: str, overrides: Mapping[str, Path] | None = None, collectives: Iterable[str] = ()
+    framework: str, overrides: Mapping[str, Path] | None = None, needs: Iterable[str] = ()
 ) -> Interpreter:
-    """The interpreter that runs this framework's trials, with the parts that these collectives need; a
-    Problem if something is not there yet.
+    """The interpreter that runs this framework's trials, with the parts for these collectives and families of
+    environments; a Problem if something is not there yet.
     """
     chain = toolchain(framework)
     found = state(chain, overrides)
-    names = _parts_of(chain, collectives)
+    names = _parts_of(chain, needs)
     if found.given is not None:
         return check_given(chain, found.given, names)
     if found.built is None:
@@ -193,14 +207,14 @@ def ensure(
     overrides: Mapping[str, Path] | None = None,
     pip_args: Sequence[str] | None = None,
     on_progress: OnProgress = lambda progress: None,
-    collectives: Mapping[str, Collection[str]] | None = None,
+    needs: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, Interpreter]:
     """Framework → interpreter, building what is missing. Without `pip_args` the config's are used.
 
-    `collectives`: framework → those that its trials use; their parts are built, too.
+    `needs`: framework → collectives and families of environments of its trials; their parts are built, too.
     """
     chains = {name: toolchain(name) for name in dict.fromkeys(frameworks)}
-    parts = {name: _parts_of(chain, (collectives or {}).get(name, ())) for name, chain in chains.items()}
+    parts = {name: _parts_of(chain, (needs or {}).get(name, ())) for name, chain in chains.items()}
     given = given_interpreters(overrides)
     found = {name: check_given(chains[name], given[name], parts[name]) for name in chains if name in given}
     arguments = load_config().pip_args if pip_args is None else pip_args
@@ -212,9 +226,8 @@ def ensure(
     return {name: found[name] for name in chains}
 
 
-def _parts_of(chain: Toolchain, collectives: Iterable[str]) -> list[str]:
-    needed = (chain.part_of(collective) for collective in collectives)
-    return sorted({name for name in needed if name is not None})
+def _parts_of(chain: Toolchain, needs: Iterable[str]) -> list[str]:
+    return sorted({name for name in map(chain.part_of, needs) if name is not None})
 
 
 def _ensure_built(chain: Toolchain, variant: str, pip_args: Sequence[str], on_progress: OnProgress) -> Built:

@@ -11,7 +11,7 @@ from rldyno_rig.algorithms.algorithm import Algorithm, Job, Variant
 from rldyno_rig.algorithms.loop import beat, finish
 from rldyno_rig.algorithms.rollout import PROOF, Collector
 from rldyno_rig.clock import STORE, TRANSFER, UPDATE
-from rldyno_rig.hyper import ActorCritic
+from rldyno_rig.hyper import CNN_LARGE, ActorCritic
 from rldyno_rig.parts.advantage import normalise
 from rldyno_rig.parts.schedules import linear
 from rldyno_rig.spec import ACTOR_CRITIC, Head
@@ -79,6 +79,23 @@ ALGORITHM = Algorithm(
         "entropy_coefficient": 0.01,
         "hidden": (64, 64),
         "activation": "tanh",
+        "max_grad_norm": 0.5,
+        "normalise_advantage": False,
+    },
+    # A3C (Mnih et al. 2016) as OpenAI Baselines' A2C has it (Dhariwal et al. 2017): 16 games, 5 steps. They
+    # use RMSProp, here it is Adam, with the same rate and epsilon.
+    atari={
+        "environments": 16,
+        "rollout_steps": 5,
+        "learning_rate": 7e-4,
+        "learning_rate_end": 0.0,
+        "schedule_steps": 10_000_000,
+        "gae_lambda": 1.0,
+        "entropy_coefficient": 0.01,
+        "convolutions": CNN_LARGE,
+        "hidden": (512,),
+        "shared": True,
+        "adam_eps": 1e-5,
         "max_grad_norm": 0.5,
         "normalise_advantage": False,
     },

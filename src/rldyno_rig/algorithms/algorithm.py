@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple, Ty
 import numpy as np
 
 from rldyno_rig.backends.contract import Learner
+from rldyno_rig.envs.atari_rules import is_preprocessed
 from rldyno_rig.envs.environment import Environment
 from rldyno_rig.hyper import MLP, tuples
 from rldyno_rig.parts.streams import Streams
@@ -77,15 +78,24 @@ class Algorithm:
     """Of observations that are images."""
     tuned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Environment → values tuned on numpy:eager to solve it (docs/learning.md has the evidence)."""
+    atari: Mapping[str, Any] = field(default_factory=dict)
+    """Values for Atari games, as published for them."""
     generic: Mapping[str, Any] = field(default_factory=dict)
     """Values for every other environment: usual ones, where the defaults of the fields are not."""
     proof: Mapping[str, Any] = field(default_factory=dict)
     """Hyper-parameters of the forms that are proven, where the defaults prove too little or too slowly."""
     variants: Tuple[Variant, ...] = ()
 
+    def chosen_for(self, environment: str) -> Optional[Mapping[str, Any]]:
+        """Values that were tuned or published for this environment; None where it gets the generic ones."""
+        if environment in self.tuned:
+            return self.tuned[environment]
+        return self.atari or None if is_preprocessed(environment) else None
+
     def defaults(self, environment: str) -> Any:
-        """The shipped hyper-parameters: tuned ones where the environment was, else the generic ones."""
-        return self.hyper(**self.tuned.get(environment, self.generic))
+        """The shipped hyper-parameters."""
+        chosen = self.chosen_for(environment)
+        return self.hyper(**(self.generic if chosen is None else chosen))
 
     def hyper_from_json(self, values: Mapping[str, Any]) -> Any:
         """JSON's lists become tuples again; an unknown field is an error."""

@@ -11,7 +11,7 @@ from rldyno_rig.algorithms.algorithm import Algorithm, Job, Variant
 from rldyno_rig.algorithms.loop import beat, finish
 from rldyno_rig.algorithms.replayed import first_update, memory_of
 from rldyno_rig.clock import ACT, ENVIRONMENT, STORE, TRANSFER, UPDATE
-from rldyno_rig.hyper import Replayed
+from rldyno_rig.hyper import CNN_LARGE, Replayed
 from rldyno_rig.parts.exploration import Decision, epsilon_greedy
 from rldyno_rig.parts.replay import Memory
 from rldyno_rig.parts.schedules import linear
@@ -156,6 +156,22 @@ ALGORITHM = Algorithm(
         "epsilon_steps": 20_000,
         "epsilon_end": 0.05,
         "double": True,
+    },
+    # CleanRL's `dqn_atari.py` (Huang et al. 2022), whose results docs/learning.md quotes. Its loss is the
+    # squared error; here it is Huber's, as in Mnih et al. 2015, whose network and size of memory both use.
+    atari={
+        "learning_rate": 1e-4,
+        "learning_rate_end": 1e-4,
+        "convolutions": CNN_LARGE,
+        "hidden": (512,),
+        "batch_size": 32,
+        "capacity": 1_000_000,
+        "learning_starts": 80_000,
+        "train_every": 4,
+        "target_sync": 1_000,
+        "epsilon_steps": 1_000_000,
+        "epsilon_end": 0.01,
+        "max_grad_norm": 0.0,
     },
     tuned={
         "CartPole-v1": {

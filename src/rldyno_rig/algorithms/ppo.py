@@ -12,7 +12,7 @@ from rldyno_rig.algorithms.algorithm import Algorithm, Job, Variant, many_of
 from rldyno_rig.algorithms.loop import beat, finish
 from rldyno_rig.algorithms.rollout import PROOF, Collector, Rollout
 from rldyno_rig.clock import STORE, TRANSFER, UPDATE
-from rldyno_rig.hyper import ActorCritic
+from rldyno_rig.hyper import CNN_LARGE, ActorCritic
 from rldyno_rig.parts.advantage import normalise
 from rldyno_rig.parts.schedules import linear
 from rldyno_rig.spec import ACTOR_CRITIC, Head, Spec
@@ -128,6 +128,25 @@ ALGORITHM = Algorithm(
         "entropy_coefficient": 0.01,
         "hidden": (64, 64),
         "activation": "tanh",
+        "max_grad_norm": 0.5,
+    },
+    # Table 5 of Schulman et al. 2017, with Adam's epsilon, clipped values and the network of CleanRL's
+    # `ppo_atari.py` (Huang et al. 2022), whose results docs/learning.md quotes.
+    atari={
+        "environments": 8,
+        "rollout_steps": 128,
+        "minibatches": 4,
+        "epochs": 4,
+        "learning_rate": 2.5e-4,
+        "learning_rate_end": 0.0,
+        "schedule_steps": 10_000_000,
+        "clip_range": 0.1,
+        "value_clip": True,
+        "entropy_coefficient": 0.01,
+        "convolutions": CNN_LARGE,
+        "hidden": (512,),
+        "shared": True,
+        "adam_eps": 1e-5,
         "max_grad_norm": 0.5,
     },
     tuned={

@@ -11,7 +11,7 @@ from rldyno_rig.algorithms.algorithm import Algorithm, Job, Variant
 from rldyno_rig.algorithms.loop import finish
 from rldyno_rig.algorithms.replayed import first_update, memory_of
 from rldyno_rig.clock import ACT, ENVIRONMENT, OTHER, READ, STORE, TRANSFER, UPDATE
-from rldyno_rig.hyper import Replayed
+from rldyno_rig.hyper import CNN_LARGE, Replayed
 from rldyno_rig.parts.priorities import Priorities
 from rldyno_rig.parts.replay import Memory
 from rldyno_rig.parts.schedules import linear
@@ -172,6 +172,22 @@ ALGORITHM = Algorithm(
     target_passes=lambda hyper: 2,
     # Returns may have either sign. |return| ≤ |reward| / (1 − γ), 100 for rewards within ±1.
     generic={"learning_rate": 5e-4, "learning_rate_end": 5e-4, "v_min": -100.0, "v_max": 100.0},
+    # Table 1 of Hessel et al. 2018; four frames are one step. β rises over 200 million frames.
+    atari={
+        "learning_rate": 6.25e-5,
+        "learning_rate_end": 6.25e-5,
+        "adam_eps": 1.5e-4,
+        "schedule_steps": 50_000_000,
+        "convolutions": CNN_LARGE,
+        "hidden": (512,),
+        "batch_size": 32,
+        "capacity": 1_000_000,
+        "learning_starts": 20_000,
+        "train_every": 4,
+        "target_sync": 8_000,
+        "v_min": -10.0,
+        "v_max": 10.0,
+    },
     tuned={
         "CartPole-v1": {
             "learning_rate": 2e-3,

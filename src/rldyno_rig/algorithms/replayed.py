@@ -7,8 +7,10 @@ from typing import Optional, Sequence, Tuple
 import numpy as np
 
 from rldyno_rig.algorithms.algorithm import Job
+from rldyno_rig.envs.stacked import StackedEnvironment
 from rldyno_rig.hyper import Replayed
 from rldyno_rig.parts.episodes import Count, Episodes
+from rldyno_rig.parts.frames import PLACE, FrameReplay, Frames, lasting
 from rldyno_rig.parts.n_step import Push, n_steps
 from rldyno_rig.parts.native import library
 from rldyno_rig.parts.native_replay import NativeReplay
@@ -25,14 +27,27 @@ def memory_of(
     hyper: Replayed = job.spec.hyper
     network, native = job.spec.network, library()
     kinds = (network.observation_shape, network.observation_dtype, job.dtype, job.index_dtype)
+    if isinstance(job.env, StackedEnvironment):
+        return _memory_of_frames(job, first_obs, rows_at_once)
     if native is not None and job.env.count == 1:
         memory = NativeReplay(native, hyper.n_step, hyper.gamma, hyper.capacity, *kinds)
         episodes = Episodes(1, job.recorder, memory.returned, memory.flush)
         store = None if job.env.keep(memory.journal) else memory.storing(first_obs)
         return memory, store, episodes
     replay = Replay(hyper.capacity, rows_at_once, *kinds)
-    episodes = Episodes(job.env.count, job.recorder)
+    episodes = Episodes.of(job.env, job.recorder)
     return replay, storing(job, replay, first_obs, episodes.count), episodes
+
+
+def _memory_of_frames(job: Job, first_obs: np.ndarray, rows_at_once: int) -> Tuple[Memory, Store, Episodes]:
+    """The same with each frame stored once: the transitions hold where their frames are."""
+    hyper: Replayed = job.spec.hyper
+    count, shape = job.env.count, job.spec.network.observation_shape
+    replay = Replay(hyper.capacity, rows_at_once, shape[:1], PLACE, job.dtype, job.index_dtype)
+    frames = Frames(lasting(hyper.capacity, count, shape[0], hyper.n_step), count, shape)
+    episodes = Episodes.of(job.env, job.recorder)
+    places = storing(job, replay, frames.begin(first_obs), episodes.count)
+    return FrameReplay(replay, frames), frames.storing(places), episodes
 
 
 def first_update(hyper: Replayed, environments: int) -> int:

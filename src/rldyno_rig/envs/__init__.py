@@ -1,10 +1,11 @@
-"""Environments: fast built-in CartPole and MountainCar, and whatever Gymnasium knows."""
+"""Environments: fast built-in CartPole and MountainCar, Atari games, and whatever Gymnasium knows."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Callable, Dict, Optional
 
+from rldyno_rig.envs.atari_rules import AtariRules, is_preprocessed
 from rldyno_rig.envs.classic import CARTPOLE, MOUNTAIN_CAR, Task
 from rldyno_rig.envs.environment import Environment, check_arguments
 from rldyno_rig.envs.one import OneEnvironment
@@ -17,13 +18,27 @@ Maker = Callable[[int, int, Optional[int]], Environment]
 VECTOR_FROM = 32
 
 
-def make(environment_id: str, count: int, seed: int, max_episode_steps: Optional[int] = None) -> Environment:
+def make(
+    environment_id: str,
+    count: int,
+    seed: int,
+    max_episode_steps: Optional[int] = None,
+    atari: Optional[AtariRules] = None,
+    threads: int = 1,
+) -> Environment:
     """`count` environments; the i-th is seeded with seed + i. None keeps the environment's own time limit.
 
-    Ids that are not built in, and `module:Id`, go to Gymnasium, which is imported only then.
+    Ids that are not built in, and `module:Id`, go to Gymnasium, which is imported only then. `atari` and
+    `threads` are for `ALE/…-v5`, which ale-py's emulator plays; without rules by the usual ones.
     """
     check_arguments(count, seed, max_episode_steps)
     maker = BUILT_IN.get(environment_id)
+    if is_preprocessed(environment_id):
+        from rldyno_rig.envs.atari import AtariEnvironment
+
+        return AtariEnvironment(
+            environment_id, count, seed, max_episode_steps, atari or AtariRules(), threads
+        )
     if maker is None:
         from rldyno_rig.envs.gymnasium_ import GymnasiumEnvironment
 

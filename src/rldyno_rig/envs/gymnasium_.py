@@ -7,6 +7,8 @@ from typing import Any, Callable, Optional, Tuple
 
 import numpy as np
 
+from rldyno_rig.envs.atari import register_games
+from rldyno_rig.envs.atari_rules import is_atari
 from rldyno_rig.envs.environment import Environment, Step
 
 
@@ -94,4 +96,6 @@ def _gymnasium(environment_id: str) -> Any:
             "environment `{}` is not built in and needs Gymnasium, which this toolchain lacks: "
             "run `{} -m pip install gymnasium`".format(environment_id, sys.executable)
         ) from error
+    if is_atari(environment_id):
+        register_games(gymnasium, environment_id)
     return gymnasium
