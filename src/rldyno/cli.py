@@ -23,6 +23,7 @@ from rldyno.commands.hyper import hyper
 from rldyno.commands.limits import limits
 from rldyno.commands.nets import nets
 from rldyno.commands.new_backend import new_backend
+from rldyno.commands.papers import papers
 from rldyno.commands.plan import plan
 from rldyno.commands.report import report
 from rldyno.commands.run import run
@@ -64,6 +65,7 @@ def options(
 
 # Each line must fit beside its command in a terminal of 80 columns.
 app.command(short_help="List the shipped studies, or print one.")(studies)
+app.command(short_help="List the studies of the papers and what each needs.")(papers)
 app.command(short_help="Show the hyper-parameters of an algorithm.")(hyper)
 app.command(short_help="Show the trials of a study and how long they take.")(plan)
 app.command(short_help="Run a study, or continue it, and print the answer.")(run)

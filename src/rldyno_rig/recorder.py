@@ -54,6 +54,7 @@ class Recorder:
         self.max_episodes: float = math.inf if budget.episodes is None else budget.episodes
         self.wall_ns: Optional[int] = None if budget.wall_s is None else int(budget.wall_s * 1e9)
         self.stop_return: float = math.inf if budget.stop_return is None else budget.stop_return
+        self.stop_ends = budget.stop_ends
         self.stop_window: Deque[float] = deque(maxlen=budget.stop_episodes or 1)
         self.recent: Deque[float] = deque(maxlen=RECENT_EPISODES)
         self.reason: Optional[str] = None
@@ -120,7 +121,8 @@ class Recorder:
             full = len(self.stop_window) == self.stop_window.maxlen
             if full and sum(self.stop_window) / len(self.stop_window) >= self.stop_return:
                 self.threshold = {"reached": True, "step": step, "episode": self.episodes, "time_ns": time_ns}
-                self._wish_for("return")
+                if self.stop_ends:
+                    self._wish_for("return")
         if self.episodes >= self.max_episodes:
             self._wish_for("episodes")
 

@@ -30,13 +30,16 @@ class Budget:
     stop_return: Optional[float] = None
     """Mean return of the last `stop_episodes` episodes at which training stops."""
     stop_episodes: Optional[int] = None
+    stop_ends: bool = True
+    """False: that return is noted as the threshold, and training goes on."""
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> Budget:
         return Budget(**_known(Budget, values))
 
     def to_json(self) -> Json:
-        return asdict(self)
+        """Without `stop_ends` where it is true: ids of trials are those of versions without it."""
+        return {name: value for name, value in asdict(self).items() if name != "stop_ends" or not value}
 
 
 @dataclass(frozen=True)

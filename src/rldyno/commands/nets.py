@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from rldyno.nets.work import Benchmark
+    from rldyno.studies.networks_study import NetworksStudy
 
 nets = typer.Typer(
     help="Time networks alone: one inference and one training step, in every contestant.",
@@ -130,6 +131,27 @@ def _measure(benchmark: Benchmark, directory: Path, overrides: dict[str, Path], 
     console.print(f"record: {path}", markup=False, soft_wrap=True)
     if not any(measured.rounds for measured in record.measurements):
         raise typer.Exit(1)
+
+
+def time_networks(study: NetworksStudy, directory: Path, toolchains: list[str], *, verify: bool) -> None:
+    """A shipped study of networks: on a GPU if there is one; frameworks that cannot use it are left out."""
+    from rldyno.errors import Problem
+    from rldyno.machine.devices import usable_gpus
+    from rldyno.toolchains.contestants import chosen_contestants
+    from rldyno.toolchains.resolve import parse_overrides
+
+    device = "cuda" if usable_gpus()[0] else "cpu"
+    typer.echo(f"{study.title}\n{study.question}\non {device}")
+    chosen = []
+    for framework in study.frameworks:
+        try:
+            chosen += chosen_contestants([framework], device)
+        except Problem as problem:
+            typer.echo(f"left out: {problem.message}")
+    names, nets_named = ",".join(chosen), ",".join(study.nets)
+    seconds = 0.5 if device == "cpu" else 2.0
+    sizes = ("classifier", "16", "128", device, 1, "float32", None, study.rounds, seconds)
+    _measure(_benchmark(names, nets_named, *sizes), directory, parse_overrides(toolchains), verify)
 
 
 def _console() -> Console:

@@ -13,6 +13,9 @@ Seeds = Annotated[
         help="Seeds instead of the study's: 10, or 5..30 to add seeds where comparisons are open.",
     ),
 ]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="The quick size of the study: its table [quick] says what it changes.")
+]
 Toolchains = Annotated[
     list[str] | None,
     typer.Option(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rldyno.commands.options import Seeds
+from rldyno.commands.options import Quick, Seeds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,6 +28,7 @@ def plan(
         Path, typer.Argument(metavar="STUDY", help="A study file, a shipped study, or a results directory.")
     ],
     seeds: Seeds = None,
+    quick: Quick = False,
     show_all: Annotated[bool, typer.Option("--all", help="Show every trial of a long plan.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
@@ -39,7 +40,7 @@ def plan(
     from rldyno.studies.given import given_study
     from rldyno.study.plan import make_plan
 
-    planned = make_plan(given_study(study, seeds).study)
+    planned = make_plan(given_study(study, seeds, quick).study)
     check_room(planned.cells)
     estimated = estimate(planned, load_rates())
     if as_json:
@@ -180,7 +181,7 @@ def _heading(plan: Plan, constant: dict[str, str]) -> list[str]:
 
 def spell_budget(budget: Budget) -> str:
     limits = []
-    if budget.stop_return is not None:
+    if budget.stop_return is not None and budget.stop_ends:
         limits.append(f"mean return ≥ {budget.stop_return:g} over {budget.stop_episodes} episodes")
     if budget.steps is not None:
         limits.append(f"{budget.steps:,} steps")
@@ -188,7 +189,10 @@ def spell_budget(budget: Budget) -> str:
         limits.append(f"{budget.episodes:,} episodes")
     if budget.wall_s is not None:
         limits.append(f"{budget.wall_s:g} s")
-    return " or ".join(limits)
+    noted = ""
+    if budget.stop_return is not None and not budget.stop_ends:
+        noted = f"; notes when the mean return of {budget.stop_episodes} episodes is ≥ {budget.stop_return:g}"
+    return " or ".join(limits) + noted
 
 
 def opening_estimate(plan: Plan, estimate: TimeEstimate) -> TimeEstimate:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rldyno.commands.options import Seeds, Toolchains
+from rldyno.commands.nets import time_networks
+from rldyno.commands.options import Quick, Seeds, Toolchains
 
 if TYPE_CHECKING:
     from rldyno.session.cluster import ClusterOptions
@@ -68,6 +69,7 @@ def run(
     study: Given,
     out: Out = None,
     seeds: Seeds = None,
+    quick: Quick = False,
     toolchain: Toolchains = None,
     jobs: Jobs = None,
     hours: Hours = None,
@@ -86,6 +88,12 @@ def run(
     continued: Continued = False,
 ) -> None:
     """Run a study and print its answer. The same command continues an interrupted run."""
+    from rldyno.studies.networks_study import networks_study
+
+    if (networks := networks_study(study, quick)) is not None:
+        home = out or Path("results") / (f"{study}-quick" if quick else str(study))
+        time_networks(networks, home, toolchain or [], verify=not no_verify)
+        return
     from rich.console import Console
 
     from rldyno.launch.launcher import DetachedError
@@ -96,6 +104,7 @@ def run(
         out=out,
         overrides=parse_overrides(toolchain or []),
         seeds=seeds,
+        quick=quick,
         jobs=jobs,
         hours=hours,
         keep_failed=keep_failed,

@@ -1,8 +1,8 @@
 """The registry of columns: every figure of the result table, described once.
 
 The table, answers, claims, advice, charts and the export's README select from it by name. A new figure is one
-`Column` in `trial_columns.py`, `team_columns.py` or `condition_columns.py`, or in `rldyno.probe.metrics` for
-a sampled metric.
+`Column` in `trial_columns.py`, `use_columns.py`, `team_columns.py` or `condition_columns.py`, or in
+`rldyno.probe.metrics` for a sampled metric.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from rldyno.columns import Column
 from rldyno.probe import metrics
 from rldyno.results.condition_columns import CONDITIONS, DEVICE, NOISE, VERDICTS
 from rldyno.results.team_columns import TEAM
-from rldyno.results.trial_columns import AGAINST_LIMITS, ENDING, LEARNING, SETTINGS, TRAINING, USE
+from rldyno.results.trial_columns import AGAINST_LIMITS, ENDING, LEARNING, SETTINGS, TRAINING
+from rldyno.results.use_columns import USE
 
 MACHINE_SHARE = "% of the machine · s"
 INTEGRALS = (

@@ -64,6 +64,8 @@ class Options:
     """Framework → interpreter to use instead of a built toolchain."""
     seeds: str | None = None
     """Instead of the study's: `10`, or `5..30` for adaptive ones."""
+    quick: bool = False
+    """The study in its quick size."""
     jobs: int | None = None
     """Trials at the same time: by default one here, on a cluster as many as its settings say."""
     keep_failed: bool = False
@@ -93,7 +95,7 @@ class Session:
         self, study: Path, options: Options, console: Console, launcher: Launcher | None = None
     ) -> None:
         """`study`: a file, the name of a shipped study, or the results directory of a run to continue."""
-        self.given = given_study(study, options.seeds)
+        self.given = given_study(study, options.seeds, options.quick)
         self.options = options
         self.console = console
         self.plan = make_plan(self.given.study)

@@ -9,6 +9,7 @@ from rldyno.errors import Problem
 from rldyno.records.directory import STUDY_FILE, ResultsDirectory, run_command
 from rldyno.studies.shipped import find_study, shipped_studies
 from rldyno.study.file import Study, check_study
+from rldyno.study.quick import quick_text
 from rldyno.study.recorded import recorded_study
 from rldyno.study.seeds import with_seeds
 from rldyno.toml.source import Source, parse, read
@@ -31,8 +32,8 @@ class GivenStudy:
     """By `--seeds`."""
 
 
-def given_study(typed: Path, seeds: str | None = None) -> GivenStudy:
-    """Read and check it; `seeds` is the option `--seeds`."""
+def given_study(typed: Path, seeds: str | None = None, quick: bool = False) -> GivenStudy:
+    """Read and check it; `seeds` and `quick` are the options `--seeds` and `--quick`."""
     if typed.is_dir() and str(typed) not in shipped_studies():
         source, path = _of_directory(ResultsDirectory(typed))
         name, directory = typed.resolve().name, typed
@@ -41,6 +42,9 @@ def given_study(typed: Path, seeds: str | None = None) -> GivenStudy:
         _refuse_edited_copy(file)
         source, path, name, directory = read(file), _shown(typed), file.stem, None
     text = source.text or ""
+    if quick and directory is None:
+        text = quick_text(source.table, name)
+        source, path, name = parse(f"{source.path} --quick", text), f"{path} --quick", f"{name}-quick"
     if seeds is not None:
         text = with_seeds(text, source.table, seeds)
         source = parse(f"{source.path} with --seeds {seeds}", text)

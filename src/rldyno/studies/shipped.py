@@ -13,8 +13,13 @@ def shipped_studies() -> dict[str, Path]:
     return dict(sorted((path.stem, path) for path in Path(__file__).parent.glob("*.toml")))
 
 
+def networks_studies() -> dict[str, Path]:
+    """Those that time networks alone."""
+    return dict(sorted((path.stem, path) for path in (Path(__file__).parent / "networks").glob("*.toml")))
+
+
 def shipped_study(name: str) -> Path:
-    known = shipped_studies()
+    known = shipped_studies() | networks_studies()
     if name not in known:
         raise Problem(f"no study is called '{name}'{suggest(name, known)}", fix="rldyno studies lists them")
     return known[name]
@@ -29,6 +34,8 @@ def find_study(given: Path | str) -> Path:
     known = shipped_studies()
     if path.name in known:
         return known[path.name]
+    if path.name in networks_studies():
+        raise Problem(f"{path} times networks alone and has no trials", fix=f"rldyno run {path} runs it")
     raise Problem(
         f"there is no file {path}, and no study is called '{path}'{suggest(path.name, known)}",
         fix="give the path of a study file, or a name that `rldyno studies` lists",

@@ -25,6 +25,7 @@ from rldyno.study.atari import AtariTable, check_atari
 from rldyno.study.division import check_division
 from rldyno.study.environments import check_environment
 from rldyno.study.placement import Placement, Places, place
+from rldyno.study.quick import QUICK
 from rldyno.study.seeds import Adaptive, adaptive_part, all_seeds, whole
 from rldyno.study.width import fits, too_wide
 from rldyno.toml.lines import Location, key_name
@@ -85,6 +86,8 @@ class StopRule(_Frozen):
 
     return_: float = Field(alias="return", ge=-1e15, le=1e15)
     episodes: Count = 100
+    ends: bool = True
+    """False: training goes on, and the threshold is only noted."""
 
 
 class BudgetTable(_Frozen):
@@ -168,6 +171,9 @@ class Study(StudyFile):
         newer = ("adaptive", "caches", "collective", "scaling", "share_gpu", "max_cpus", "atari")
         excluded |= {name for name in newer if getattr(self, name) == StudyFile.model_fields[name].default}
         content: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude=excluded)
+        stop = content["budget"]["stop"]
+        if stop and stop["ends"]:
+            del stop["ends"]
         return content
 
     @property
@@ -188,6 +194,7 @@ def check_study(source: Source, catalogue: Catalogue | None = None) -> Study:
         catalogue = shipped()
     table = dict(source.table)
     hyper_table = table.pop("hyper", {})
+    table.pop(QUICK, None)
     file = _validate(source, table, catalogue)
     if file is None:
         study_hyper.read(source, hyper_table, (), ())
@@ -264,7 +271,7 @@ def _validate(source: Source, table: dict[str, Any], catalogue: Catalogue) -> St
     except ValidationError as error:
         rejected = error.errors(include_url=False)
     valid = copy.deepcopy(table)
-    add_mistakes(source, rejected, StudyFile, "a study", more_keys=("hyper",))
+    add_mistakes(source, rejected, StudyFile, "a study", more_keys=("hyper", QUICK))
     for details in sorted(rejected, key=_removal_order, reverse=True):
         _remove(valid, details["loc"])
     try:

@@ -102,9 +102,15 @@ def field_types(algorithm: str) -> dict[str, Any]:
 
 
 def combinations(axes: Axes) -> Iterator[dict[str, Any]]:
-    """The crossed values, the last axis fastest."""
+    """The crossed values, the last axis fastest.
+
+    A learning rate without an end stays: the shipped end belongs to the shipped rate.
+    """
     for values in itertools.product(*axes.values()):
-        yield dict(zip(axes, values, strict=True))
+        crossed = dict(zip(axes, values, strict=True))
+        if "learning_rate" in crossed:
+            crossed.setdefault("learning_rate_end", crossed["learning_rate"])
+        yield crossed
 
 
 def _read_everywhere(source: Source, table: dict[str, Any], algorithms: Sequence[str]) -> dict[str, Given]:

@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from rldyno.records.manifest import Task
+from rldyno.study.hyper import combinations
 from rldyno_rig.algorithms import ALGORITHMS, title_of
 
 if TYPE_CHECKING:
@@ -29,6 +30,6 @@ def untuned_words(task: Task) -> str:
 
 def inherited(study: Study, algorithm: str, environment: str) -> dict[str, Any]:
     """What a study that sets some hyper-parameters of a tuned pair still takes from the tuned set."""
-    own = study.axes(algorithm, environment)
+    own = next(combinations(study.axes(algorithm, environment)))
     tuned = ALGORITHMS[algorithm].chosen_for(environment) if own else None
     return {name: value for name, value in (tuned or {}).items() if name not in own}

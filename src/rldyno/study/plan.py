@@ -173,4 +173,5 @@ def _budget(table: BudgetTable) -> Budget:
         wall_s=table.wall_s,
         stop_return=table.stop.return_ if table.stop else None,
         stop_episodes=table.stop.episodes if table.stop else None,
+        stop_ends=table.stop.ends if table.stop else True,
     )

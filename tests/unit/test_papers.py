@@ -1,0 +1,76 @@
+"""`rldyno papers`, and the study that times networks alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rldyno.cli import app
+from rldyno.commands import nets as nets_command
+from rldyno.commands.papers import of_study
+from rldyno.nets.work import Benchmark
+from rldyno.studies.networks_study import networks_study
+from rldyno.studies.papers import PAPERS
+from rldyno.studies.shipped import networks_studies, shipped_studies
+from rldyno.study.file import load_study
+
+
+def test_every_study_of_a_paper_is_shipped() -> None:
+    named = [study for paper in PAPERS for study in paper.studies]
+    assert set(named) <= shipped_studies().keys() | networks_studies().keys()
+
+
+@pytest.mark.slow
+def test_the_list_says_what_each_study_needs() -> None:
+    listed = json.loads(CliRunner().invoke(app, ["papers", "--json"]).output)
+    assert [paper["name"] for paper in listed] == ["liu2022", "seong2024", "stooke2017", "lizarralde2019"]
+    commands = [one["command"] for paper in listed for one in paper["needs"]]
+    assert "rldyno run liu2022 --quick" in commands
+    assert "rldyno run stooke2017" in commands
+    (seong, *_) = listed[1]["needs"]
+    assert seong["frameworks"] == ["tensorflow", "mxnet", "jax"]
+    assert seong["size"].startswith("60 trials")
+
+
+def test_a_study_that_does_not_fit_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "wide.toml"
+    path.write_text(
+        'contestants = "numpy:eager"\nalgorithms = "dqn"\nenvironments = "CartPole-v1"\ncores = 4096\n'
+        "seeds = 1\n[budget]\nsteps = 100\n"
+    )
+    assert "4096" in of_study("rldyno run wide.toml", load_study(path)).obstacle
+
+
+def test_run_times_the_networks_of_stooke2017(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[tuple[Benchmark, Path]] = []
+    monkeypatch.setattr(nets_command, "_measure", lambda benchmark, home, *_: asked.append((benchmark, home)))
+    monkeypatch.setattr("rldyno.machine.devices.usable_gpus", lambda: (0, "none"))
+    monkeypatch.chdir(tmp_path)
+    for options in ([], ["--quick"]):
+        assert CliRunner().invoke(app, ["run", "stooke2017", *options]).exit_code == 0
+    (whole, home), (quick, quick_home) = asked
+    assert (str(home), str(quick_home)) == ("results/stooke2017", "results/stooke2017-quick")
+    assert {name.partition(":")[0] for name in whole.contestants} == {
+        "theano",
+        "tensorflow",
+        "chainer",
+        "torch",
+    }
+    assert [net.name for net in whole.nets] == ["small", "large"]
+    assert (whole.act_rows, whole.update_rows, whole.rounds) == ((16,), (128,), 10)
+    assert ([net.name for net in quick.nets], quick.rounds) == (["small"], 5)
+
+
+def test_networks_have_no_plan() -> None:
+    shown = CliRunner().invoke(app, ["plan", "stooke2017"])
+    assert shown.exit_code != 0
+    assert "times networks alone" in str(shown.exception)
+
+
+def test_the_quick_size_of_networks_says_what_it_leaves_out() -> None:
+    quick = networks_study("stooke2017", quick=True)
+    assert quick is not None
+    assert "leaves out: the large network" in quick.question
