@@ -38,7 +38,8 @@ toolchains: $(STAMP)  ## build the toolchains of all contestants
 test: check toolchains browser private-slurm  ## everything: check, then parity and end-to-end tests against real toolchains
 	$(BIN)/pytest -n auto -m slow tests/unit
 	$(BIN)/pytest -n auto tests/parity tests/golden
-	$(BIN)/pytest tests/e2e
+	$(BIN)/pytest -n auto --dist loadfile -m "not alone" tests/e2e
+	$(BIN)/pytest -m alone tests/e2e
 	@$(BIN)/python tests/browser.py verdict
 
 browser: $(STAMP)  ## find or fetch a browser for the tests of the report

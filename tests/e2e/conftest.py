@@ -10,21 +10,15 @@ import pytest
 
 from browser import VERDICT
 
-_of_browser: set[str] = set()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    _of_browser.update(item.nodeid for item in items if item.get_closest_marker("browser"))
-
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Leave word of the tests that needed a browser, for the last line of `make test`."""
-    if not _of_browser or terminalreporter.config.cache is None:
-        return
     of = {
-        outcome: [report for report in terminalreporter.getreports(outcome) if report.nodeid in _of_browser]
+        outcome: [report for report in terminalreporter.getreports(outcome) if "browser" in report.keywords]
         for outcome in ("passed", "failed", "skipped")
     }
+    if not any(of.values()) or terminalreporter.config.cache is None:
+        return
     skipped = of["skipped"]
     left = {
         "ran": len(of["passed"]) + len(of["failed"]),

@@ -13,6 +13,8 @@ from fakes import make_trial, outcome_of, rldyno
 from rldyno_rig import hyper, schema
 from rldyno_rig.algorithms.rainbow import Rainbow
 
+pytestmark = pytest.mark.alone
+
 Near = Callable[[float], object]
 STEPS = 200
 SECONDS = {"environment": 0.003, "transfer": 0.0005, "act": 0.002, "update": 0.005, "read": 0.001}

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from fakes import PATIENCE_S, Lab, make_trial, outcome_of, start
 
+pytestmark = pytest.mark.alone
+
 MIB = 2**20
 RATE = 20
 

@@ -17,6 +17,8 @@ from fakes import PATIENCE_S, Lab, make_trial, outcome_of, rldyno, wait_until
 from rldyno.machine.cpus import available_cpus, place
 from rldyno.session import reruns
 
+pytestmark = pytest.mark.alone
+
 
 @contextlib.contextmanager
 def neighbour() -> Iterator[subprocess.Popen[bytes]]:

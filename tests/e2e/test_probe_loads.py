@@ -16,6 +16,8 @@ from fakes import PATIENCE_S, make_trial, outcome_of, rldyno, start, wait_until,
 
 from rldyno_rig import schema
 
+pytestmark = pytest.mark.alone
+
 MIB = 2**20
 
 
