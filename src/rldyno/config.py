@@ -46,6 +46,8 @@ class SlurmSettings(BaseModel):
     """Ask for one CPU more than the worker needs, so that the probe never disturbs it."""
     gpu: Line = "gpu"
     """What `--gres` asks for where a trial runs on a GPU: `gpu:a100`."""
+    workers_per_node: Positive | None = None
+    """Workers of one trial on one node; the others run on further nodes. By default all run on one."""
     throttle: Positive | None = None
     """Trials of one array that run at the same time; --jobs overrides it."""
     array_size: Positive = 1000

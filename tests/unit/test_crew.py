@@ -104,13 +104,13 @@ def test_ranks_below_mpiexec_leave_word_of_their_end(tmp_path: Path) -> None:
     posts = [team.Post(rank, tmp_path / f"log{rank}", (rank,)) for rank in range(2)]
     (process,) = team.start_team("train", tmp_path, runtime, HOST, posts, time.monotonic_ns())
     process.wait()
-    assert [team.exit_below_mpi(tmp_path, rank) for rank in range(2)] == [0, -9]
+    assert [team.noted_exit(tmp_path, rank) for rank in range(2)] == [0, -9]
     assert team.group_below_mpi(tmp_path, 1) is not None
     assert (tmp_path / "log0").read_text() == "rank 0 of 2 on CPU 0\n"
     assert (tmp_path / "log1").read_text().startswith("rank 1 of 2 on CPU 1\n")
     team.tidy(tmp_path)
     assert [path.name for path in (tmp_path / "workers").iterdir()] == ["1"]
-    assert team.exit_below_mpi(tmp_path, 1) is None
+    assert team.noted_exit(tmp_path, 1) is None
 
 
 def test_a_worker_that_cannot_be_pinned_from_outside_pins_itself(tmp_path: Path) -> None:

@@ -15,6 +15,9 @@ from rldyno.launch.slurm_script import Needs, array_script, command_script
 from rldyno_rig.contestant import Contestant
 from rldyno_rig.trial_file import Budget, TrialFile
 
+ENTRY = (
+    f'exec {sys.executable} -P -m rldyno.trial.entry /home/ann/out/trials/"${{trials[$SLURM_ARRAY_TASK_ID]}}"'
+)
 FILE = TrialFile("t", Contestant("numpy", "eager"), "dqn", "CartPole-v1", 0, {}, Budget(1), cores=2)
 
 PLAIN = f"""\
@@ -33,7 +36,7 @@ trials=(
   a.s0
   'b s1'
 )
-exec {sys.executable} -P -m rldyno.trial.entry /home/ann/out/trials/"${{trials[$SLURM_ARRAY_TASK_ID]}}"
+{ENTRY}
 """
 
 FULL = f"""\
@@ -61,7 +64,27 @@ source ~/conda/bin/activate rl
 trials=(
   a.s0
 )
-exec {sys.executable} -P -m rldyno.trial.entry /home/ann/out/trials/"${{trials[$SLURM_ARRAY_TASK_ID]}}"
+{ENTRY}
+"""
+
+SPREAD = f"""\
+#!/bin/bash
+#SBATCH --job-name=rldyno-0a1b2c3d-0004
+#SBATCH --array=0-0
+#SBATCH --output=/home/ann/out/slurm/logs/rldyno-0a1b2c3d-0004-%a.log
+#SBATCH --nodes=2
+#SBATCH --ntasks=3
+#SBATCH --ntasks-per-node=2
+#SBATCH --cpus-per-task=3
+#SBATCH --hint=nomultithread
+#SBATCH --gres=gpu:2
+#SBATCH --signal=B:USR1@60
+#SBATCH --open-mode=append
+#SBATCH --requeue
+trials=(
+  a.s0
+)
+{ENTRY} --per-node 2
 """
 
 LAST = """\
@@ -107,6 +130,16 @@ def test_a_script_with_every_setting() -> None:
     )
     asked = needs(device="cuda", workers=4)
     assert array_script("rldyno-0a1b2c3d-0002", asked, ("a.s0",), ROOT, LOGS, settings) == FULL
+
+
+def test_a_script_for_workers_on_several_nodes() -> None:
+    asked, settings = needs(device="cuda", workers=3), SlurmSettings(workers_per_node=2)
+    assert array_script("rldyno-0a1b2c3d-0004", asked, ("a.s0",), ROOT, LOGS, settings) == SPREAD
+
+
+def test_a_team_that_one_node_can_hold_stays_there() -> None:
+    settings = SlurmSettings(workers_per_node=2)
+    assert needs(workers=2).options(settings) == needs(workers=2).options(SlurmSettings())
 
 
 def test_workers_may_share_a_gpu() -> None:

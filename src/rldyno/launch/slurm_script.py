@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from rldyno.config import SlurmSettings
 from rldyno.launch.launcher import PreparedTrial
-from rldyno.processes.lab import OWN_MODULE
+from rldyno.processes.lab import OWN_MODULE, PER_NODE
 
 
 @dataclass(frozen=True)
@@ -30,16 +31,23 @@ class Needs:
         file = trial.file
         return Needs(file.workers, file.cores, file.device != "cpu", file.share_gpu)
 
+    def per_node(self, settings: SlurmSettings) -> int | None:
+        """Workers on one node; None where one node has all of them."""
+        allowed = settings.workers_per_node
+        return None if allowed is None or allowed >= self.workers else allowed
+
     def options(self, settings: SlurmSettings) -> list[str]:
-        # All on one node: the trial runner starts the workers where it runs itself.
+        spread = self.per_node(settings)
+        here = spread or self.workers
         found = [
-            "--nodes=1",
+            f"--nodes={math.ceil(self.workers / here)}",
             f"--ntasks={self.workers}",
+            *([] if spread is None else [f"--ntasks-per-node={spread}"]),
             f"--cpus-per-task={self.cores + settings.probe_cpu}",
             "--hint=nomultithread",
         ]
         if self.gpus:
-            found.append(f"--gres={settings.gpu}:{1 if self.shared else self.workers}")
+            found.append(f"--gres={settings.gpu}:{1 if self.shared else here}")  # of each node
         return [*found, "--exclusive"] if settings.exclusive else found
 
 
@@ -57,7 +65,9 @@ def array_script(
     entry = shlex.join([sys.executable, *OWN_MODULE, "rldyno.trial.entry"])
     home = shlex.quote(str(root / "trials"))
     listed = "\n".join(f"  {shlex.quote(trial)}" for trial in trials)
-    command = f'exec {entry} {home}/"${{trials[$SLURM_ARRAY_TASK_ID]}}"'
+    spread = needs.per_node(settings)
+    over = "" if spread is None else f" {PER_NODE} {spread}"
+    command = f'exec {entry} {home}/"${{trials[$SLURM_ARRAY_TASK_ID]}}"{over}'
     return _script(name, options, settings, [f"trials=(\n{listed}\n)", command])
 
 

@@ -24,6 +24,7 @@ from rldyno_rig.schema import CACHES_PLACE, SPAWN_VARIABLE
 
 if TYPE_CHECKING:
     from rldyno.toolchains.resolve import Interpreter
+    from rldyno_rig.trial_file import TrialFile
 
 RIG = Path(rldyno_rig.__file__).parent
 TIME_LIMIT_S = 600.0
@@ -68,6 +69,12 @@ class Runtime:
         mpiexec = None if part is None else part.mpiexec
         return Runtime(interpreter.path, interpreter.isolated, variables, mpiexec=mpiexec)
 
+    @staticmethod
+    def of_trial(trial: TrialFile, caches: Path | None) -> Runtime:
+        """As trial.json says."""
+        mpiexec = None if trial.mpiexec is None else Path(trial.mpiexec)
+        return Runtime(Path(trial.interpreter or ""), trial.isolated, trial.variables, caches, mpiexec)
+
     def command(self, arguments: Sequence[str]) -> list[str]:
         return [str(self.python), *(["-I"] if self.isolated else []), *arguments]
 
@@ -109,11 +116,20 @@ def start_rig(
     spawn_ns: int | None = None,
     options: Sequence[str] = (),
     rig: Path = RIG,
+    keep: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start `job` on the job file in `directory`, which is also where it runs. `options` are Python's."""
-    arguments = [*options, str(rig), job, str(directory)]
-    return start(
-        arguments, directory, runtime, cpus=cpus, stdin=stdin, stdout=stdout, stderr=stderr, spawn_ns=spawn_ns
+    """Start `job` on the job file in `directory`, which is also where it runs. `options` are Python's, `keep`
+    are files of this process that stay open in it.
+    """
+    return start_command(
+        runtime.command([*options, str(rig), job, str(directory)]),
+        directory,
+        runtime.environment(spawn_ns),
+        cpus=cpus,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        keep=keep,
     )
 
 
@@ -149,6 +165,7 @@ def start_command(
     stdin: Stream = subprocess.DEVNULL,
     stdout: Stream,
     stderr: Stream = subprocess.STDOUT,
+    keep: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a program that leads to rig processes."""
     return subprocess.Popen(
@@ -159,6 +176,7 @@ def start_command(
         cwd=directory,
         env=environment,
         bufsize=0,
+        pass_fds=keep,
         start_new_session=True,
         preexec_fn=die_with_parent(signal.SIGKILL, cpus),  # noqa: PLW1509 (one thread only)
     )

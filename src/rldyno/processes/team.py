@@ -48,31 +48,44 @@ def start_team(
     """Start `job` on the job file in `directory` for all ranks: one process each, or mpiexec alone, whose
     children the ranks are. Each writes into its `home` below the directory. Raises OSError.
     """
-    _prepare(directory, len(posts))
+    prepare(directory, len(posts))
     started: list[subprocess.Popen[bytes]] = []
     try:
         if collective == HOST:
             return [_start_mpi(job, directory, runtime, posts, spawn_ns)]
         for post in posts:
-            own = replace(runtime, variables={**runtime.variables, **_variables(directory, post, len(posts))})
-            with post.log.open("wb") as log:
-                started.append(
-                    start_rig(
-                        job,
-                        directory,
-                        own,
-                        cpus=post.cpus,
-                        stdout=log,
-                        spawn_ns=spawn_ns,
-                        options=FAULT_HANDLER,
-                    )
-                )
+            process = start_post(job, directory, runtime, post, len(posts), spawn_ns)
+            started.append(process)
     except OSError:
         for process in started:
             process.kill()
             process.wait()
         raise
     return started
+
+
+def start_post(
+    job: str,
+    directory: Path,
+    runtime: Runtime,
+    post: Post,
+    size: int,
+    spawn_ns: int | None = None,
+    keep: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start one worker of a team. Raises OSError."""
+    own = replace(runtime, variables={**runtime.variables, **_variables(directory, post, size)})
+    with post.log.open("wb") as log:
+        return start_rig(
+            job,
+            directory,
+            own,
+            cpus=post.cpus,
+            stdout=log,
+            spawn_ns=spawn_ns,
+            options=FAULT_HANDLER,
+            keep=keep,
+        )
 
 
 def tidy(directory: Path) -> None:
@@ -83,27 +96,33 @@ def tidy(directory: Path) -> None:
             path.unlink()
 
 
-def exit_below_mpi(directory: Path, rank: int) -> int | None:
-    """Exit code of a rank that mpiexec started, negative for a signal; None while it is not known."""
-    code = _noted(directory, f"{rank}.ended")
+def note_of_exit(directory: Path, rank: int) -> Path:
+    """Where the exit code of a rank is noted that is no child of the trial runner."""
+    return directory / SUBDIRECTORY / f"{rank}.ended"
+
+
+def noted_exit(directory: Path, rank: int) -> int | None:
+    """Exit code of a rank that is no child, negative for a signal; None while it is not known."""
+    code = _noted(note_of_exit(directory, rank))
     # A shell's way to say that a signal ended a program.
     return code if code is None or code <= 128 else 128 - code
 
 
 def group_below_mpi(directory: Path, rank: int) -> int | None:
     """Process group of a rank that mpiexec started; None while it is not known."""
-    return _noted(directory, f"{rank}.pid")
+    return _noted(directory / SUBDIRECTORY / f"{rank}.pid")
 
 
-def _noted(directory: Path, name: str) -> int | None:
+def _noted(note: Path) -> int | None:
     try:
-        text = (directory / SUBDIRECTORY / name).read_text()
+        text = note.read_text()
     except FileNotFoundError:
         return None
     return int(text) if text.endswith("\n") else None
 
 
-def _prepare(directory: Path, size: int) -> None:
+def prepare(directory: Path, size: int) -> None:
+    """Make the homes of the ranks, and remove what an earlier attempt left there."""
     for rank in range(1, size):
         home(directory, rank).mkdir(parents=True, exist_ok=True)
     tidy(directory)

@@ -12,7 +12,7 @@ from rldyno.errors import Problem
 from rldyno.machine.cpus import available_cpus
 from rldyno.processes.children import signal_group
 from rldyno.processes.rig import Runtime, end, ending, failed
-from rldyno.processes.team import Post, exit_below_mpi, group_below_mpi, start_team
+from rldyno.processes.team import Post, group_below_mpi, noted_exit, start_team
 from rldyno.proofs import store
 from rldyno.proofs.certificate import Certificate, Subject
 from rldyno.proofs.jobs import TIME_LIMIT_S, Part, keep_log
@@ -215,7 +215,7 @@ class _Team:
     def _code(self, rank: int) -> int | None:
         """Exit code of a rank that has ended."""
         if self._below_mpi:
-            return exit_below_mpi(self.directory, rank)
+            return noted_exit(self.directory, rank)
         return self._processes[rank].poll()
 
     def _said(self, rank: int) -> Json:

@@ -17,6 +17,7 @@ from rldyno.processes import team
 from rldyno.processes.children import EndWatch, signal_group
 from rldyno.processes.rig import FAULT_HANDLER, Runtime, start_rig
 from rldyno.records.trial_state import log_tail
+from rldyno.trial.nodes import PASSED_ON, Began, Nodes
 from rldyno.trial.outcome import Ending
 from rldyno.trial.places import Places
 from rldyno.trial.results import read_result
@@ -26,9 +27,14 @@ from rldyno_rig.team.names import HOST, LOST, SUBDIRECTORY, home
 from rldyno_rig.trial_file import TrialFile
 
 _GRACE_S = 2.0
+_POLL_S = 0.005
 _LOG_LIMIT_BYTES = 64 * 2**20
 _LAST_WORDS_S = 1.0
 """In which the others may end, too, after one has failed: the first to be seen need not be the cause."""
+_FAR_S = 60.0
+"""The same for workers on other nodes: a network's file system may show their notes late."""
+_SRUN_S = 10.0
+"""In which srun kills its tasks."""
 _TRACEBACK_LINES = 1000
 _LOST_ANOTHER = 3
 _TAKES_ALONG = {-signal.SIGABRT, -signal.SIGPIPE}
@@ -59,7 +65,11 @@ class Crew:
         self.spawn_ns = time.monotonic_ns()
         self.logs = [home(logs, rank) / schema.LOG_FILE for rank in range(self.size)]
         self._directory = directory
-        self._below_mpi = trial.collective == HOST and self.size > 1
+        self._nodes: Nodes | None = None
+        if places.per_node is not None:
+            self._nodes = Nodes(directory, trial, places.per_node)
+        # Workers that are no children of this process: their ends are noted in files.
+        self._below_other = self.size > 1 and (trial.collective == HOST or self._nodes is not None)
         self._exits: dict[int, _Exit] = {}
         self._silences = [
             Silence(home(directory, rank) / schema.PROGRESS_FILE, trial.hang_timeout_s)
@@ -77,6 +87,28 @@ class Crew:
         self._watch = EndWatch()
         for pid in self.pids:
             self._watch.add(pid)
+        self.began: tuple[Began, ...] = ()
+        """Of workers on several nodes, in their order, once it is closed."""
+
+    @property
+    def watched(self) -> int:
+        """Workers that run on this machine."""
+        return self.size if self._nodes is None else self._nodes.here
+
+    @property
+    def told_first(self) -> bool:
+        """Whether its workers may hear before this process that a job is ended."""
+        return self._nodes is not None
+
+    def trees(self) -> list[int]:
+        """Processes below which all workers of this machine run."""
+        if self._nodes is None:
+            return self.pids
+        while len(self._nodes.pids_here()) < self._nodes.here:
+            if self._watch.wait(_POLL_S):  # srun has ended
+                break
+            time.sleep(_POLL_S)
+        return list(self._nodes.pids_here().values()) or self.pids
 
     def _start(
         self, job: str, runtime: Runtime, collective: str, places: Places
@@ -95,6 +127,8 @@ class Crew:
                         options=FAULT_HANDLER,
                     )
                 ]
+        if self._nodes is not None:
+            return [self._nodes.start(self.spawn_ns)]
         for log_file in self.logs:
             log_file.parent.mkdir(parents=True, exist_ok=True)
         posts = [
@@ -113,7 +147,12 @@ class Crew:
 
     @property
     def usage(self) -> resource.struct_rusage | None:
-        """Of all together. Of peaks the highest counts: the others had theirs at another time."""
+        """Of all together. Of peaks the highest counts: the others had theirs at another time.
+
+        None where they are on several nodes.
+        """
+        if self._nodes is not None:
+            return None
         known = [process.usage for process in self._processes if process.usage is not None]
         if len(known) < 2:
             return known[0] if known else None
@@ -128,7 +167,7 @@ class Crew:
 
     def wait(self, timeout_s: float) -> bool:
         """Return when a worker has ended or the time is up: False if none has, True if one may have."""
-        return self._watch.wait(timeout_s) or self._below_mpi
+        return self._watch.wait(timeout_s) or self._below_other
 
     def misbehaves(self, now_ns: int) -> Ending | None:
         """End all of it if a worker has shown no life for too long, or fills the disk with its log."""
@@ -144,8 +183,8 @@ class Crew:
 
     def finish(self) -> Ending:
         """How it ended, once it is over. If a worker failed, the others are ended."""
-        deadline = time.monotonic() + _LAST_WORDS_S
-        while not self._all_ended() and self._doubtful() and time.monotonic() < deadline:
+        deadline = time.monotonic() + (_LAST_WORDS_S if self._nodes is None else _FAR_S)
+        while self._unclear() and time.monotonic() < deadline:
             self._watch.wait(min(0.05, deadline - time.monotonic()))
             self._look()
         self._look()
@@ -154,7 +193,7 @@ class Crew:
         self.stop(signal.SIGTERM)
         failed = [rank for rank, ended in exits.items() if ended.code]
         if not failed:
-            return Ending.from_exit(0) if len(exits) == self.size else self._mpi_failed()
+            return Ending.from_exit(0) if len(exits) == self.size else self._starter_failed()
         first = min(failed, key=lambda rank: (self._consequence(rank), exits[rank].time_ns))
         if unanswering and self._consequence(first) == _LOST_ANOTHER:  # a collective has limits of its own
             message = f"worker {unanswering[0]} did not answer: {self._said(first)}"
@@ -184,6 +223,9 @@ class Crew:
         while not self._all_ended() and time.monotonic() < deadline:
             self._watch.wait(deadline - time.monotonic())
         self._signal(signal.SIGKILL)
+        deadline = time.monotonic() + (_SRUN_S if self._nodes else 0.0)
+        while not self._all_ended() and time.monotonic() < deadline:
+            self._watch.wait(deadline - time.monotonic())
         for pid in self.pids:
             signal_group(pid, signal.SIGKILL)
         while not self._all_ended():
@@ -192,6 +234,8 @@ class Crew:
     def close(self) -> None:
         """Remove what only served its start."""
         self._watch.close()
+        if self._nodes is not None:
+            self.began = tuple(one for _, one in sorted(self._nodes.began().items()))
         if self.size > 1:
             team.tidy(self._directory)
 
@@ -200,13 +244,13 @@ class Crew:
             code = self._code(rank)
             if code is not None:
                 self._exits[rank] = _Exit(code, self._failed_at(rank))
-                if not self._below_mpi:
+                if not self._below_other:
                     self._watch.discard(self.pids[rank])
 
     def _code(self, rank: int) -> int | None:
         """Its exit code, once it has ended."""
-        if self._below_mpi:
-            return team.exit_below_mpi(self._directory, rank)
+        if self._below_other:
+            return team.noted_exit(self._directory, rank)
         process = self._processes[rank]
         return process.exit_code if process.ended() else None
 
@@ -223,6 +267,12 @@ class Crew:
 
     def _failed(self) -> bool:
         return any(ended.code for ended in self._exits.values())
+
+    def _unclear(self) -> bool:
+        """Whether others may still say more about how it ended."""
+        if not self._all_ended():
+            return self._doubtful()
+        return self._nodes is not None and not self._processes[0].exit_code and bool(self._running())
 
     def _doubtful(self) -> bool:
         """Whether no failure that was seen must have come first."""
@@ -242,19 +292,28 @@ class Crew:
         """Its own words about its end."""
         return read_result(home(self._directory, rank) / schema.RESULT_FILE).said
 
-    def _mpi_failed(self) -> Ending:
+    def _starter_failed(self) -> Ending:
+        if self._nodes is not None:
+            message, rank = self._nodes.why_ended(self._processes[0].exit_code)
+            return Ending("crashed", message, rank=rank)
         tail = log_tail(self._directory / SUBDIRECTORY / team.MPI_LOG) or "it printed nothing"
         code = self._processes[0].exit_code
         return Ending("crashed", f"mpiexec ended with code {code}: {tail.splitlines()[-1][:200]}", code)
 
     def _groups(self) -> dict[int, int]:
-        """Rank → its process group, of those that run."""
-        if not self._below_mpi:
+        """Rank → its process group, of those that run on this machine."""
+        if self._nodes is not None:
+            here = self._nodes.pids_here()
+            return {rank: here[rank] for rank in self._running() if rank in here}
+        if not self._below_other:
             return {rank: self.pids[rank] for rank in self._running()}
         known = {rank: team.group_below_mpi(self._directory, rank) for rank in self._running()}
         return {rank: group for rank, group in known.items() if group is not None}
 
     def _signal(self, number: int) -> None:
+        if self._nodes is not None:
+            signal_group(self.pids[0], PASSED_ON.get(signal.Signals(number), signal.SIGTERM))
+            return
         for group in list(self._groups().values()) or self.pids:
             signal_group(group, number)
 

@@ -79,6 +79,8 @@ class Measured:
     cores: int = 1
     """Of all workers together."""
     workers: int = 1
+    watched: int = 1
+    """Of the workers those on this machine: what the probe, the kernel and the GPUs show is theirs."""
     counted: Counted = field(default_factory=Counted)
     idle: Idle | None = None
 
@@ -115,7 +117,7 @@ def make_outcome(
         message += f": {own.said or (tail or '').splitlines()[-1].strip()[:200]}"
     signalled = ending.exit_code is not None and ending.exit_code < 0
     result = results[0].result
-    values = _measured_values(measured, as_one(results))
+    values = _measured_values(measured, as_one(results[: measured.watched] if measured else results))
     if result is None:
         values["reasons"]["result"] = f"the worker left no result: {message}"
     return Outcome(
@@ -186,22 +188,23 @@ def _measured_values(measured: Measured | None, result: WorkerResult | None) -> 
         result,
     )
     sections = summary.trial_figures(readings)
-    memory = sections["memory"]
+    memory, partly = sections["memory"], _partly(measured)
     reasons = {
-        "cpu_s": "neither the kernel nor the probe counted it" if cpu_s is None else None,
-        "peak_rss_bytes": memory["reasons"].get("peak_bytes"),
-        "baseline_rss_bytes": memory["reasons"].get("after_import_bytes"),
+        "cpu_s": partly or ("neither the kernel nor the probe counted it" if cpu_s is None else None),
+        "peak_rss_bytes": partly or memory["reasons"].get("peak_bytes"),
+        "baseline_rss_bytes": partly or memory["reasons"].get("after_import_bytes"),
         "gpu": measured.hardware.no_gpu,
     }
     return {
         "wall_s": wall_s,
-        "cpu_s": cpu_s,
-        "peak_rss_bytes": memory["peak_bytes"],
-        "baseline_rss_bytes": memory["after_import_bytes"],
+        "cpu_s": None if partly else cpu_s,
+        "peak_rss_bytes": None if partly else memory["peak_bytes"],
+        "baseline_rss_bytes": None if partly else memory["after_import_bytes"],
         "sections": {**sections, "gpu": summary.gpu_figures(measured.hardware, span, result)},
         "affinity": measured.affinity,
         "probe": {
             "samples": measured.probe.samples,
+            "watched": measured.watched,
             "cpu_s": measured.probe_cpu_s,
             "core_percent": 100.0 * measured.probe_cpu_s / wall_s if wall_s > 0 else None,
         },
@@ -219,8 +222,19 @@ def warnings(values: Json, measured: Measured | None) -> tuple[str, ...]:
         leak_warning(sections["memory"]),
         summary.oversubscription_warning(sections["cpu"], measured.cores),
         *summary.gpu_warnings(sections["gpu"], measured.hardware),
+        _partly(measured),
     ]
     return tuple(warning for warning in found if warning)
+
+
+def _partly(measured: Measured) -> str | None:
+    """Where some workers ran on other nodes: figures of all together are not known."""
+    if measured.watched == measured.workers:
+        return None
+    return (
+        f"the probe watched {measured.watched} of {measured.workers} workers, those on its own node: "
+        "CPU, memory, energy and GPU figures are theirs"
+    )
 
 
 def _cpu_s(measured: Measured) -> float | None:

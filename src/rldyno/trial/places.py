@@ -19,14 +19,24 @@ class Places:
     """Of each worker; None where the system has no affinity."""
     gpus: tuple[str, ...] | None = None
     """Of each worker of a team on GPUs, as CUDA names it; None otherwise: one worker sees them all."""
+    per_node: int | None = None
+    """Workers on each node, on the last one perhaps fewer; None where all are on this machine."""
 
     @staticmethod
-    def of(trial: TrialFile, cpus: tuple[int, ...] | None, variables: Mapping[str, str]) -> Places:
-        """`variables`: what its workers inherit. Raises AbsentError if there are too few GPUs."""
-        gpus = None
+    def of(
+        trial: TrialFile,
+        cpus: tuple[int, ...] | None,
+        variables: Mapping[str, str],
+        per_node: int | None = None,
+    ) -> Places:
+        """Of the workers on this node. `variables`: what they inherit.
+
+        Raises AbsentError if there are too few GPUs.
+        """
+        gpus, here = None, workers_here(trial, per_node)
         if trial.workers > 1 and trial.device != "cpu":
-            gpus = _gpus(trial.workers, trial.share_gpu, _visible(variables))
-        return Places(None if cpus is None else _slices(cpus, trial.workers), gpus)
+            gpus = _gpus(here, trial.share_gpu, _visible(variables))
+        return Places(None if cpus is None else _slices(cpus, here), gpus, per_node)
 
     def variables(self, rank: int) -> dict[str, str]:
         return {} if self.gpus is None else {_VISIBLE: self.gpus[rank]}
@@ -40,6 +50,11 @@ class Places:
         if self.gpus is not None:
             said["gpus"] = list(self.gpus)
         return said
+
+
+def workers_here(trial: TrialFile, per_node: int | None) -> int:
+    """Of the trial's workers those that run on the first node."""
+    return trial.workers if per_node is None else min(per_node, trial.workers)
 
 
 def _slices(cpus: tuple[int, ...], workers: int) -> tuple[tuple[int, ...], ...]:

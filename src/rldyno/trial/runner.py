@@ -34,8 +34,9 @@ from rldyno.records.seal import altered_files, file_hashes, write_record
 from rldyno.records.trial_records import read_outcome, read_trial
 from rldyno.trial import caches
 from rldyno.trial.crew import Crew
+from rldyno.trial.nodes import nodes_to_json
 from rldyno.trial.outcome import Ending, Measured, make_outcome
-from rldyno.trial.places import Places
+from rldyno.trial.places import Places, workers_here
 from rldyno.trial.worker import AbsentError, StoppedError
 from rldyno_rig import schema
 from rldyno_rig.trial_file import Conditions, TrialFile
@@ -43,11 +44,16 @@ from rldyno_rig.trial_file import Conditions, TrialFile
 _CHECK_NS = 1_000_000_000
 _LONGEST_WAIT_S = 0.25
 """A signal only sets a flag: it is noticed after this long at most."""
+_TOLD_WITHIN_S = 2.0
+"""In which Slurm's signal to end a job reaches all of its nodes."""
 
 
-def run_trial(trial_dir: Path, cpus: tuple[int, ...] | None, probe_cpu: int | None) -> Outcome:
+def run_trial(
+    trial_dir: Path, cpus: tuple[int, ...] | None, probe_cpu: int | None, per_node: int | None = None
+) -> Outcome:
     """Run the trial and return its outcome, which is then also on disk. A trial that is done is not repeated.
 
+    `per_node`: workers on each node of this job; None where all run here. `cpus`: of those that run here.
     Raises StoppedError when interrupted, Problem when it cannot be run or its records cannot be written.
     """
     trial_dir = trial_dir.resolve()
@@ -55,7 +61,8 @@ def run_trial(trial_dir: Path, cpus: tuple[int, ...] | None, probe_cpu: int | No
     adopt_orphans()
     try:
         with locked(trial_dir / TRIAL_LOCK):
-            return _done_outcome(trial_dir, trial.trial) or _attempt(trial_dir, trial, cpus, probe_cpu)
+            done = _done_outcome(trial_dir, trial.trial)
+            return done or _attempt(trial_dir, trial, cpus, probe_cpu, per_node)
     except LockedError as error:
         raise Problem(
             f"another process ({error}) is running {trial_dir.name}", fix="wait for it, or stop it", code=1
@@ -81,17 +88,21 @@ def _done_outcome(trial_dir: Path, trial: str) -> Outcome | None:
 
 
 def _attempt(
-    trial_dir: Path, trial: TrialFile, cpus: tuple[int, ...] | None, probe_cpu: int | None
+    trial_dir: Path,
+    trial: TrialFile,
+    cpus: tuple[int, ...] | None,
+    probe_cpu: int | None,
+    per_node: int | None,
 ) -> Outcome:
     if leftovers(trial_dir):
         end_leftovers(trial_dir)  # they may still write
     attempt = put_aside(trial_dir)
     pin(cpus)
     with stop_signals() as stop, caches.opened(trial_dir, trial) as place:
-        runtime, started_at = runtime_of(trial, place), now_iso()
+        runtime, started_at = Runtime.of_trial(trial, place), now_iso()
         filled_s: float | None = None
         try:
-            places = Places.of(trial, cpus, runtime.environment())
+            places = Places.of(trial, cpus, runtime.environment(), per_node)
             if trial.caches == WARM and place is not None:
                 filled_s = caches.fill(place, trial_dir, trial, runtime, places, stop)
             outcome = _measure(trial_dir, trial, attempt, runtime, cpus, places, probe_cpu, stop)
@@ -120,7 +131,8 @@ def _measure(
     surroundings = _surroundings(trial.conditions, cpus)
     machine = open_machine()
     idle = idle_machine(trial.conditions, surroundings.host, machine.memory_percent())
-    hardware = open_hardware(trial.device, 1 if trial.share_gpu else trial.workers, runtime.environment())
+    here = workers_here(trial, places.per_node)
+    hardware = open_hardware(trial.device, 1 if trial.share_gpu else here, runtime.environment())
     kills, before = machine.oom_kills(), machine.cpu_times(cpus)
     started_at = now_iso()
     others = children()
@@ -129,10 +141,13 @@ def _measure(
     ending, measured = _watch(crew, trial_dir, trial, stop, surroundings, hardware, others)
     measured.cpu_times = before, machine.cpu_times(cpus)
     measured.out_of_memory = kills is not None and kills != machine.oom_kills()
-    measured.cores = trial.cpus if cpus is None else len(cpus)
-    measured.workers = trial.workers
+    measured.cores = here * trial.cores if cpus is None else len(cpus)
+    measured.workers, measured.watched = trial.workers, crew.watched
     measured.idle = idle
-    measured.affinity = places.to_json(probe_cpu)
+    measured.affinity = places.to_json(probe_cpu) | nodes_to_json(crew.began)
+    if crew.began:
+        models = sorted({one.processor for one in crew.began})
+        measured.surroundings = surroundings._replace(processor=" + ".join(models))
     return make_outcome(trial.trial, attempt, ending, started_at, measured, trial_dir)
 
 
@@ -155,12 +170,6 @@ def idle_machine(conditions: Conditions, host: str, memory_percent: float) -> Id
     return Idle(None if reason else conditions.idle_cpu_percent, reason, memory_percent)
 
 
-def runtime_of(trial: TrialFile, place: Path | None) -> Runtime:
-    """`place`: of its caches."""
-    mpiexec = None if trial.mpiexec is None else Path(trial.mpiexec)
-    return Runtime(Path(trial.interpreter or ""), trial.isolated, trial.variables, place, mpiexec)
-
-
 def _watch(
     crew: Crew,
     trial_dir: Path,
@@ -173,12 +182,13 @@ def _watch(
     """Sample until the crew ends or must be ended. Whatever happens here, no process is left behind, but
     for `others`: children of this process that were there before.
     """
-    counters = Counters(crew.pids)
+    trees = crew.trees()
+    counters = Counters(trees)
     probe: Probe | None = None
     cpu_before = time.process_time()
     try:
         output = (trial_dir / schema.SAMPLES_FILE).open("w", encoding="ascii", newline="")
-        probe = Probe(crew.pids, trial.sample_hz, output, crew.spawn_ns, hardware=hardware)
+        probe = Probe(trees, trial.sample_hz, output, crew.spawn_ns, hardware=hardware)
         ending = _sample_until_end(crew, probe, stop)
     finally:
         strays = probe.pids() if probe else []
@@ -214,7 +224,10 @@ def _sample_until_end(crew: Crew, probe: Probe, stop: StopFlag) -> Ending:
             probe.sample()
             next_sample += probe.interval_ns * (1 + (now - next_sample) // probe.interval_ns)
         if may_be_over and crew.over():
-            return crew.finish()
+            ending = crew.finish()
+            if ending.reason and crew.told_first and _stopped_soon(stop):
+                raise StoppedError
+            return ending
         if stop.set:
             raise StoppedError
         if stop.time_is_up:
@@ -224,6 +237,14 @@ def _sample_until_end(crew: Crew, probe: Probe, stop: StopFlag) -> Ending:
             next_check = now + _CHECK_NS
             if os.getppid() != parent:
                 raise StoppedError
-            if (ending := crew.misbehaves(now)) is not None:
-                return ending
+            if (fault := crew.misbehaves(now)) is not None:
+                return fault
         may_be_over = crew.wait(min((next_sample - time.monotonic_ns()) / 1e9, _LONGEST_WAIT_S))
+
+
+def _stopped_soon(stop: StopFlag) -> bool:
+    """Whether this process is told to stop, as its workers perhaps were a moment before."""
+    deadline = time.monotonic() + _TOLD_WITHIN_S
+    while not stop.set and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return stop.set

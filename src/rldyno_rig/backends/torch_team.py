@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from rldyno_rig.team import horovod_, host
+from rldyno_rig.team import horovod_, host, ports
 from rldyno_rig.team.link import LOCAL, TeamError
 from rldyno_rig.team.team import HOST, NATIVE, Team
 
@@ -73,9 +73,9 @@ def native(team: Team, on_gpu: bool) -> Tuple[Reduce, str]:
 
 def begin(team: Team, means: str) -> None:
     patience = timedelta(seconds=team.patience_s)
-    if team.address == LOCAL:
-        # Without it gloo looks for the name of this machine, which need not lead anywhere.
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    interface = ports.interface(team)
+    if interface is not None:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
     try:
         store = meet(team, patience)
         dist.init_process_group(

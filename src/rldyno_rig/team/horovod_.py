@@ -11,6 +11,7 @@ import os
 import threading
 from typing import Any, Dict, Iterator, Optional
 
+from rldyno_rig.team import ports
 from rldyno_rig.team.link import LOCAL, TeamError
 from rldyno_rig.team.team import Team
 
@@ -61,7 +62,8 @@ def _meeting_point(team: Team) -> Iterator[Optional[int]]:
 
 def _variables(team: Team, port: str) -> Dict[str, str]:
     """What `horovodrun` would set."""
-    here = {"HOROVOD_GLOO_IFACE": "lo"} if team.address == LOCAL else {}
+    interface = ports.interface(team)
+    here = {} if interface is None else {"HOROVOD_GLOO_IFACE": interface}
     return {
         "HOROVOD_HOSTNAME": _HOST,
         "HOROVOD_RANK": str(team.rank),

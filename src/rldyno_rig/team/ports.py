@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import socket
+import struct
 import subprocess
 import time
 from pathlib import Path
-from typing import Iterator, Set
+from typing import Iterator, Optional, Set
 
 from rldyno_rig.team.link import LOCAL, POLL_S
 from rldyno_rig.team.team import Team
 
 _LISTENING = "0A"  # in /proc/net/tcp
+_ADDRESS_OF = 0x8915  # SIOCGIFADDR: the IPv4 address of a network interface
 
 
 @contextlib.contextmanager
@@ -39,6 +42,22 @@ def own_address(team: Team) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as towards_first:
         towards_first.connect((team.address, 1))  # sends nothing
         return str(towards_first.getsockname()[0])
+
+
+def interface(team: Team) -> Optional[str]:
+    """That has this worker's address, by its name; None if it cannot be found (Linux only).
+
+    gloo would look for the name of this machine instead, which need not lead anywhere.
+    """
+    if team.address == LOCAL:
+        return "lo"
+    own = socket.inet_aton(socket.gethostbyname(own_address(team)))
+    for _, name in socket.if_nameindex():
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked, contextlib.suppress(OSError):
+            asks = struct.pack("256s", name.encode()[:15])
+            if fcntl.ioctl(asked.fileno(), _ADDRESS_OF, asks)[20:24] == own:
+                return name
+    return None
 
 
 def opened(process: "subprocess.Popen[bytes]", port: int) -> bool:
