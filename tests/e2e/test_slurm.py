@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import os
 import signal
@@ -30,6 +31,17 @@ cores = 1
 [budget]
 steps = {steps}
 """
+TEAM = """
+contestants = "{contestant}"
+algorithms = "dqn"
+environments = "CartPole-v1"
+seeds = 1
+cores = 1
+workers = 2
+collective = {collectives}
+[budget]
+steps = {steps}
+"""
 SETTINGS = ("probe_cpu=false", "lost_after_s=1", "poll_s=0.5", "time=00:30:00")
 NODE_PATIENCE_S = 300.0
 """A requeued job waits up to two minutes."""
@@ -54,12 +66,21 @@ class Lab:
 
     def __init__(self, folder: Path, slurm: PrivateSlurm, seeds: int = 3, steps: int = 300) -> None:
         self.folder, self.slurm, self.out = folder, slurm, folder / "out"
+        self.toolchain: tuple[str, ...] = ("--toolchain", f"numpy={sys.executable}")
+        self.changes: tuple[str, ...] = ()
         (folder / "study.toml").write_text(STUDY.format(seeds=seeds, steps=steps))
+
+    def with_team(self, contestant: str, collectives: str, steps: int) -> Lab:
+        text = TEAM.format(contestant=contestant, collectives=collectives, steps=steps)
+        (self.folder / "study.toml").write_text(text)
+        self.toolchain, self.changes = (), ("workers_per_node=1",)
+        return self
 
     def command(self, *words: str, changes: tuple[str, ...] = ()) -> list[str]:
         command = [sys.executable, "-m", "rldyno", "run", "study.toml", "--out", str(self.out), "--no-verify"]
-        command += ["--launcher", "slurm", "--toolchain", f"numpy={sys.executable}", *words]
-        return command + [word for change in (*SETTINGS, *changes) for word in ("--slurm", change)]
+        command += ["--launcher", "slurm", *self.toolchain, *words]
+        given = (*SETTINGS, *self.changes, *changes)
+        return command + [word for change in given for word in ("--slurm", change)]
 
     def run(self, *words: str, changes: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
         return self.call(self.command(*words, changes=changes))
@@ -115,6 +136,23 @@ class Lab:
                         return job, told["SLURMD_NODENAME"]
             time.sleep(0.05)
         raise AssertionError(f"no trial runs: {(self.folder / 'lab.log').read_text()}")
+
+    def workers(self) -> list[psutil.Process]:
+        """Of teams, that train."""
+        found = []
+        for process in self.slurm.processes():
+            with contextlib.suppress(psutil.Error):
+                words = process.cmdline()
+                if "train" in words and words[-1].startswith(str(self.out)):
+                    found.append(process)
+        return found
+
+    def worker_on(self, node: str) -> psutil.Process | None:
+        """Once it trains."""
+        began = list(self.out.glob("trials/*/progress.csv"))
+        return next(
+            (one for one in self.workers() if one.environ()["SLURMD_NODENAME"] == node and began), None
+        )
 
     def nothing_runs(self) -> bool:
         return not any(is_trial_of(process, self.out) for process in self.slurm.processes())
@@ -221,3 +259,67 @@ def test_a_time_limit_ends_a_trial_with_its_reason(tmp_path: Path, slurm: Privat
     outcome = json.loads(file.read_text())
     assert (outcome["status"], outcome["reason"]) == ("failed", "killed")
     assert "time limit of its job" in outcome["message"]
+
+
+def learning(out: Path) -> dict[str, list[str]]:
+    """Trial → its actions and its episodes without their times."""
+    found = {}
+    for path in sorted(out.glob("trials/*")):
+        rows = list(csv.reader((path / "episodes.csv").open()))
+        timed = rows[0].index("time_ns")
+        episodes = [",".join(row[:timed] + row[timed + 1 :]) for row in rows]
+        found[path.name] = [(path / "actions.csv").read_text(), *episodes]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.toolchain("torch")
+def test_workers_on_two_nodes_learn_the_same_as_on_one(tmp_path: Path, slurm: PrivateSlurm) -> None:
+    lab = Lab(tmp_path, slurm).with_team("torch:eager", '["native", "host"]', 2000)
+    run = lab.run("--no-report")
+    assert run.returncode == 0, run.stdout + run.stderr
+    for path in lab.out.glob("trials/*/outcome.json"):
+        outcome = json.loads(path.read_text())
+        assert outcome["affinity"]["nodes"] == ["n1", "n2"]
+        assert outcome["probe"]["watched"] == 1
+        assert outcome["cpu_s"] is None
+        assert "watched 1 of 2 workers" in outcome["reasons"]["cpu_s"]
+    here = tmp_path / "here"
+    command = [sys.executable, "-m", "rldyno", "run", "study.toml", "--out", str(here), "--no-verify"]
+    local = lab.call([*command, "--no-report", "--no-limits"])
+    assert local.returncode == 0, local.stdout + local.stderr
+    far, near = learning(lab.out), learning(here)
+    assert len(far) == 2
+    assert all(len(rows) > 10 for rows in far.values())
+    assert far == near
+
+
+@pytest.mark.slow
+@pytest.mark.toolchain("numpy")
+def test_a_worker_dies_on_another_node(tmp_path: Path, slurm: PrivateSlurm) -> None:
+    lab = Lab(tmp_path, slurm).with_team("numpy:eager", '"host"', 100_000_000)
+    process = lab.start("--no-report")
+    wait_until(lambda: lab.worker_on("n2") is not None, NODE_PATIENCE_S)
+    victim = lab.worker_on("n2")
+    assert victim is not None
+    victim.kill()
+    assert ended(process) == 1
+    (file,) = lab.out.glob("trials/*/outcome.json")
+    outcome = json.loads(file.read_text())
+    assert (outcome["status"], outcome["reason"]) == ("failed", "killed")
+    assert outcome["message"].startswith("worker 1 was killed by SIGKILL")
+    wait_until(lambda: not lab.workers(), PATIENCE_S)
+
+
+@pytest.mark.slow
+@pytest.mark.toolchain("numpy")
+def test_a_cancelled_team_is_submitted_again(tmp_path: Path, slurm: PrivateSlurm) -> None:
+    lab = Lab(tmp_path, slurm).with_team("numpy:eager", '"host"', 20_000)
+    process = lab.start("--no-report")
+    wait_until(lambda: lab.worker_on("n2") is not None, NODE_PATIENCE_S)
+    job, _ = lab.first_running()
+    slurm.run([slurm.program("scancel"), job])
+    assert ended(process) == 0, (tmp_path / "lab.log").read_text()
+    assert lab.done() == 1
+    assert "(CANCELLED) without an outcome; submitting it again" in (tmp_path / "lab.log").read_text()
+    assert not lab.workers()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import pytest
 from rldyno.config import SlurmSettings, with_changes
 from rldyno.errors import Problem
 from rldyno.launch.launcher import PreparedTrial
-from rldyno.launch.slurm_script import Needs, array_script, command_script
+from rldyno.launch.slurm_script import Needs, array_script, check_nodes, command_script
+from rldyno.trial.nodes import srun_command
 from rldyno_rig.contestant import Contestant
 from rldyno_rig.trial_file import Budget, TrialFile
 
@@ -140,6 +142,34 @@ def test_a_script_for_workers_on_several_nodes() -> None:
 def test_a_team_that_one_node_can_hold_stays_there() -> None:
     settings = SlurmSettings(workers_per_node=2)
     assert needs(workers=2).options(settings) == needs(workers=2).options(SlurmSettings())
+
+
+@pytest.mark.parametrize(
+    ("values", "mpi", "words"),
+    [
+        ({"caches": "warm", "collective": "native"}, ["pmi2"], "warm caches"),
+        ({"collective": "host"}, ["none", "pmix"], "needs Slurm's pmi2"),
+        ({"collective": "host"}, ["none", "pmi2"], None),
+        ({"collective": "native"}, ["none"], None),
+    ],
+)
+def test_what_cannot_run_on_several_nodes(
+    values: dict[str, object], mpi: list[str], words: str | None
+) -> None:
+    asked = [PreparedTrial(replace(FILE, workers=2, **values), Path("t"))]
+    check_nodes(asked, SlurmSettings(), lambda: mpi)
+    with pytest.raises(Problem, match=words) if words else nullcontext():
+        check_nodes(asked, SlurmSettings(workers_per_node=1), lambda: mpi)
+
+
+def test_the_step_that_starts_the_workers() -> None:
+    file = replace(FILE, workers=3, collective="host")
+    command = srun_command(Path("/t"), file, 2, "n1", 17)
+    assert " ".join(command) == (
+        "srun --nodes=2 --ntasks=3 --ntasks-per-node=2 --distribution=block --cpu-bind=none --export=ALL "
+        "--input=none --kill-on-bad-exit=1 --mpi=pmi2 "
+        f"{sys.executable} -P -m rldyno.trial.station /t n1 17 --per-node 2"
+    )
 
 
 def test_workers_may_share_a_gpu() -> None:

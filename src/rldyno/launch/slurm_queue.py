@@ -1,4 +1,4 @@
-"""The three programs of Slurm that rldyno calls: sbatch, squeue and scancel."""
+"""The programs of Slurm that rldyno calls: sbatch, squeue and scancel; srun is asked what it can do."""
 
 from __future__ import annotations
 
@@ -94,6 +94,14 @@ class Queue:
                 id_, state, node, name, reason = fields
                 found[id_] = Job(id_, state, reason, node, name)
         return found
+
+    def mpi(self) -> list[str]:
+        """What `srun --mpi` takes; empty when srun does not say."""
+        try:
+            ended = _call(["srun", "--mpi=list"])
+        except FileNotFoundError:
+            return []
+        return [] if ended is None else f"{ended.stdout} {ended.stderr}".split()
 
     def cancel(self, jobs: Iterable[str]) -> str:
         """What scancel complained about; empty when it did not."""

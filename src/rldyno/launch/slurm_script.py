@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rldyno.config import SlurmSettings
+from rldyno.errors import Problem
 from rldyno.launch.launcher import PreparedTrial
+from rldyno.processes.caches import WARM
 from rldyno.processes.lab import OWN_MODULE, PER_NODE
+from rldyno.processes.mpi import PMI
+from rldyno_rig.team.names import HOST
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,28 @@ class Needs:
         if self.gpus:
             found.append(f"--gres={settings.gpu}:{1 if self.shared else here}")  # of each node
         return [*found, "--exclusive"] if settings.exclusive else found
+
+
+def check_nodes(
+    trials: Iterable[PreparedTrial], settings: SlurmSettings, mpi: Callable[[], Sequence[str]] | None
+) -> None:
+    """A Problem where a team cannot be spread over nodes as the settings ask.
+
+    `mpi`: Slurm's ways to start MPI's processes; None: the cluster cannot be asked.
+    """
+    spread = [trial.file for trial in trials if Needs.of(trial).per_node(settings)]
+    undo = "leave workers_per_node of [slurm] out"
+    if any(file.caches == WARM for file in spread):
+        raise Problem(
+            "warm caches cannot be filled on the nodes of several workers",
+            fix=f'write `caches = "cold"` into the study, or {undo}',
+        )
+    known = mpi() if mpi is not None and any(file.collective == HOST for file in spread) else ()
+    if known and PMI not in known:
+        raise Problem(
+            f"the collective `host` on several nodes needs Slurm's {PMI}, and `srun --mpi=list` has it not",
+            fix=f'use `collective = "native"` where there is one, or {undo}',
+        )
 
 
 def array_script(

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+PMI = "pmi2"
+"""How srun, in the place of mpiexec, tells MPICH's processes of each other (`srun --mpi`)."""
 # Otherwise hydra starts ranks with `srun` when it runs inside an allocation of Slurm.
 _THIS_HOST = ("-launcher", "fork", "-hosts", "localhost")
 # Otherwise hydra kills all ranks when the first one ends with `os._exit`, as the rig's processes do, even

@@ -14,6 +14,7 @@ from rldyno.launch.launcher import DetachedError, PreparedTrial, Watcher
 from rldyno.launch.slurm import SlurmLauncher
 from rldyno.launch.slurm_jobs import own_jobs
 from rldyno.launch.slurm_queue import Queue, check_installed
+from rldyno.launch.slurm_script import check_nodes
 from rldyno.machine.devices import check_device
 from rldyno.processes.control import INTERRUPTED
 from rldyno.processes.lab import OWN_MODULE
@@ -102,6 +103,8 @@ class Cluster:
         What an earlier attempt left is put aside: from here on an outcome is that of the job.
         """
         listed = [replace(trial, attached=trial.id in self.attached) for trial in trials]
+        mpi = None if self.options.print_scripts else Queue().mpi
+        check_nodes(listed, self.options.settings, mpi)
         self.attached = {}  # a trial that runs again in this session has a job of its own
         if self.options.print_scripts:
             return listed
