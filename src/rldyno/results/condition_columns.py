@@ -13,6 +13,12 @@ CONDITIONS = (
         source="noise.calibration_ns",
     ),
     Column(
+        "workers_watched",
+        int,
+        "workers of the trial that the probe could see: those on its own node",
+        source="probe.watched",
+    ),
+    Column(
         "probe_core_percent", float, "cost of watching, in percent of one core", source="probe.core_percent"
     ),
 )
