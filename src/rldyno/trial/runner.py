@@ -243,7 +243,7 @@ def _sample_until_end(crew: Crew, probe: Probe, stop: StopFlag) -> Ending:
 
 
 def _stopped_soon(stop: StopFlag) -> bool:
-    """Whether this process is told to stop, as its workers perhaps were a moment before."""
+    """Whether this process must stop, too: the signal may have reached its workers a moment before."""
     deadline = time.monotonic() + _TOLD_WITHIN_S
     while not stop.set and time.monotonic() < deadline:
         time.sleep(0.02)
