@@ -152,7 +152,7 @@ class TrialFile:
             "algorithm": self.algorithm,
             "environment": self.environment,
             "max_episode_steps": self.max_episode_steps,
-            **({"atari": self.atari.to_json()} if self.atari else {}),
+            "atari": self.atari.to_json() if self.atari else None,
             "device": self.device,
             "cores": self.cores,
             "workers": self.workers,

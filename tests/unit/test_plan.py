@@ -244,6 +244,49 @@ def test_more_cores_than_this_machine_has_are_refused(invoke) -> None:
     assert "`cores` of a study" in str(refused.exception.fix)
 
 
+ATARI = """
+contestants = "numpy:eager"
+algorithms = ["dqn", "ppo"]
+environments = "ALE/Pong-v5"
+seeds = 1
+budget.steps = 10
+[hyper.dqn]
+capacity = {capacity}
+"""
+
+
+def test_the_size_of_replay_memories_is_shown_and_limited(invoke) -> None:
+    shown = invoke(ATARI.format(capacity=100_000)).stdout
+    assert "replay memory of dqn on ALE/Pong-v5: 0.71 GB when full, 100,000 transitions" in shown
+    assert "not tuned" not in shown
+    trials = json.loads(invoke(ATARI.format(capacity=100_000), "--json").stdout)["trials"]
+    sizes = {trial["algorithm"]: trial["replay_bytes"] for trial in trials}
+    assert sizes["ppo"] == 0
+    assert 7.1e8 < sizes["dqn"] < 7.15e8
+    refused = invoke(ATARI.format(capacity=10**9))
+    assert isinstance(refused.exception, Problem)
+    assert "takes 7," in refused.exception.message
+    assert "`capacity` in [hyper.dqn]" in str(refused.exception.fix)
+
+
+def test_rules_of_atari_games_reach_their_trials_and_ids(plan_of, tmp_path) -> None:
+    def trial(rules: str) -> Trial:
+        path = tmp_path / "x.toml"
+        path.write_text(ATARI.format(capacity=100) + rules)
+        return make_plan(load_study(path)).trials[0]
+
+    usual, old = trial(""), trial("[atari]\nsticky = 0\nlife_loss = true")
+    assert usual.to_json()["atari"]["sticky"] == 0.25
+    assert (old.to_json()["atari"]["sticky"], old.to_json()["atari"]["life_loss"]) == (0, True)
+    assert usual.id != old.id
+    assert plan_of().trials[0].to_json()["atari"] is None
+
+
+def test_rules_without_a_game_are_a_mistake(invoke) -> None:
+    refused = invoke(ATARI.format(capacity=100).replace("ALE/Pong-v5", "CartPole-v1") + "[atari]\nsticky = 0")
+    assert "no environment of this study is a game" in str(refused.exception)
+
+
 def test_the_command_as_json(invoke, plan_of) -> None:
     printed = json.loads(invoke(STUDY.format(seeds=3, order_seed=0), "--json").stdout)
     plan = plan_of()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rldyno_rig.trial_file import Budget
 
 SHOWN_TRIALS = 60
+NOTABLE_BYTES = 50_000_000
 
 
 def plan(
@@ -50,6 +51,7 @@ def plan(
 
 
 def plan_json(plan: Plan, estimate: TimeEstimate) -> dict[str, Any]:
+    from rldyno.study.memory import replay_bytes
     from rldyno.study.origins import inherited, untuned
 
     return {
@@ -71,7 +73,12 @@ def plan_json(plan: Plan, estimate: TimeEstimate) -> dict[str, Any]:
             "unknown_trials": estimate.unknown,
         },
         "trials": [
-            {**trial.to_json(), "estimate_s": guess.seconds, "estimate_source": guess.source}
+            {
+                **trial.to_json(),
+                "estimate_s": guess.seconds,
+                "estimate_source": guess.source,
+                "replay_bytes": replay_bytes(trial.cell),
+            }
             for trial, guess in zip(plan.trials, estimate.guesses, strict=True)
         ],
     }
@@ -175,8 +182,23 @@ def _heading(plan: Plan, constant: dict[str, str]) -> list[str]:
         if kept := inherited(study, algorithm, environment):
             values = ", ".join(f"{name} {_readable(value)}" for name, value in kept.items())
             lines.append(f"{values} from the tuned set of {algorithm} on {environment}")
+    lines += _memories(plan)
     lines += [f"{untuned_words(t)} (rldyno hyper {t.algorithm} {t.environment})" for t in untuned(study)]
     return [*filter(None, lines), ""]
+
+
+def _memories(plan: Plan) -> list[str]:
+    """One line for each replay memory that takes a notable part of a machine's."""
+    from rldyno.study.memory import replay_bytes
+    from rldyno_rig.hyper import Replayed
+
+    lines = (
+        f"replay memory of {cell.algorithm} on {cell.environment}: {size / 1e9:.2f} GB when full, "
+        f"{cell.hyper.capacity:,} transitions" + (", in each worker" if cell.workers > 1 else "")
+        for cell in plan.cells
+        if isinstance(cell.hyper, Replayed) and (size := replay_bytes(cell) or 0) >= NOTABLE_BYTES
+    )
+    return list(dict.fromkeys(lines))
 
 
 def spell_budget(budget: Budget) -> str:

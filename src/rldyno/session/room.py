@@ -1,11 +1,15 @@
-"""Whether this machine has the CPUs and GPUs that the cells of a plan ask for."""
+"""Whether this machine has the CPUs, GPUs and memory that the cells of a plan ask for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import psutil
+
+from rldyno.errors import Problem
 from rldyno.machine.cpus import available_cpus, place
 from rldyno.machine.devices import check_device, check_gpus, usable_gpus
+from rldyno.study.memory import replay_bytes
 from rldyno.study.plan import Cell
 
 
@@ -13,6 +17,7 @@ def check_room(cells: Iterable[Cell]) -> None:
     """Before anything runs. A plan for a GPU may be made where there is none."""
     cells = list(cells)
     place_widest(available_cpus(), cells)
+    check_memory(cells)
     if any(cell.device != "cpu" and cell.workers > 1 for cell in cells) and usable_gpus()[0]:
         check_devices(cells)
 
@@ -23,6 +28,18 @@ def place_widest(
     """CPUs of the probe and for workers, enough for so many of the widest trials side by side."""
     widest = max(cells, key=lambda cell: cell.cpus)
     return place(available, widest.cores, jobs, workers=widest.workers)
+
+
+def check_memory(cells: Iterable[Cell]) -> None:
+    """A Problem where the replay memories of a trial need more than this machine has."""
+    largest = max(cells, key=lambda cell: cell.workers * (replay_bytes(cell) or 0))
+    needed, total = largest.workers * (replay_bytes(largest) or 0), psutil.virtual_memory().total
+    if needed > total:
+        raise Problem(
+            f"the replay memory of {largest.algorithm} on {largest.environment} takes "
+            f"{needed / 1e9:,.1f} GB, but this machine has {total / 1e9:,.1f} GB",
+            fix=f"set a smaller `capacity` in [hyper.{largest.algorithm}] of the study",
+        )
 
 
 def check_devices(cells: Iterable[Cell]) -> None:

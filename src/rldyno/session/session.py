@@ -46,7 +46,7 @@ from rldyno.session.preparation import (
 )
 from rldyno.session.progress import open_display
 from rldyno.session.reruns import NoiseLimit, run_until_quiet
-from rldyno.session.room import check_devices, place_widest
+from rldyno.session.room import check_devices, check_memory, place_widest
 from rldyno.session.summary import summarise
 from rldyno.studies.given import given_study
 from rldyno.study.origins import untuned, untuned_words
@@ -174,7 +174,9 @@ class Session:
         if self.cluster:
             return
         left = trials_to_run(self.directory, plan, self.options.keep_failed)
-        check_devices({trial.cell for trial in left})
+        if cells := {trial.cell for trial in left}:
+            check_devices(cells)
+            check_memory(cells)
 
     def find_toolchains(self) -> None:
         """Find or build an interpreter for every framework of the study."""

@@ -17,6 +17,7 @@ from rldyno_rig.parts.replay import Memory, Store, Transitions
 
 PLACE = "int32"
 """Type of the number of a frame."""
+PLACE_BYTES = 4
 # Linux counts no memory for pages that were never written, however large the mapping; others do so anyway.
 _NO_RESERVE = 0x4000 if hasattr(mmap, "MAP_POPULATE") else 0
 

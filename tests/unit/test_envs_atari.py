@@ -1,0 +1,130 @@
+"""Atari games keep the contract of environments, and look as Gymnasium's preprocessing shows them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rldyno.session.environments import try_environments
+from rldyno.toolchains.resolve import ensure
+from rldyno_rig import envs
+from rldyno_rig.envs.atari_rules import ATARI, AtariRules, is_atari, is_preprocessed, rules_for
+from rldyno_rig.job_files import EnvironmentFacts
+from rldyno_rig.parts.episodes import Episodes
+
+STEPS = 250
+"""Enough for a random player to lose all lives of Breakout."""
+
+
+def game(name: str, count: int = 1, seed: int = 0, limit: int | None = None, **rules: Any) -> Any:
+    pytest.importorskip("ale_py", reason="this Python has no ale-py: `make setup` installs it")
+    return envs.make(f"ALE/{name}-v5", count, seed, limit, AtariRules(**rules))
+
+
+def reference(name: str) -> Any:
+    """Gymnasium's preprocessing of the same game."""
+    pytest.importorskip("cv2", reason="this Python has no OpenCV: `make setup` installs it")
+    import ale_py
+    import gymnasium
+    from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
+
+    gymnasium.register_envs(ale_py)
+    raw = gymnasium.make(f"ALE/{name}-v5", frameskip=1, repeat_action_probability=0.0)
+    wrapped = AtariPreprocessing(raw, noop_max=0, frame_skip=4, screen_size=84, grayscale_obs=True)
+    return FrameStackObservation(wrapped, 4, padding_type="zero")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Pong", "Breakout", "MsPacman"])
+def test_frames_rewards_and_ends_are_those_of_gymnasium(name: str) -> None:
+    ours, theirs = game(name, sticky=0.0, no_ops=0, fire=False), reference(name)
+    rng = np.random.default_rng(0)
+    np.testing.assert_array_equal(ours.reset()[0], theirs.reset(seed=0)[0])
+    for step in range(STEPS):
+        action = int(rng.integers(ours.actions))
+        obs, reward, terminated, truncated, final_obs = ours.step(np.array([action]))
+        seen, raw, ended, cut_off, _ = theirs.step(action)
+        np.testing.assert_array_equal(final_obs[0], seen, err_msg=f"step {step}")
+        assert reward[0] == np.clip(raw, -1, 1)
+        assert (terminated[0], truncated[0]) == (ended, cut_off)
+        if ended:
+            np.testing.assert_array_equal(obs[0], theirs.reset()[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("life_loss", "limit"), [(False, None), (True, None), (True, 40)])
+def test_the_step_that_ends_an_episode_starts_the_next(life_loss: bool, limit: int | None) -> None:
+    env = game("Breakout", 3, 5, limit, life_loss=life_loss)
+    rng, lost, over = np.random.default_rng(0), 0, 0
+    before = env.reset()
+    for _ in range(STEPS):
+        obs, _, terminated, truncated, final_obs = env.step(rng.integers(0, env.actions, 3))
+        ended = terminated | truncated
+        assert (final_obs is obs) == (not ended.any())
+        np.testing.assert_array_equal(final_obs[:, :-1], before[:, 1:])
+        goes_on = ~env.score.over
+        np.testing.assert_array_equal(obs[goes_on], final_obs[goes_on])
+        assert (obs[env.score.over, 0] == 0).all()
+        assert not (env.score.over & ~ended).any()
+        lost, over = lost + (ended & goes_on).sum(), over + env.score.over.sum()
+        before = obs
+    assert over
+    assert bool(lost) == life_loss
+    if limit:
+        assert over == 3 * (STEPS // limit)
+
+
+@pytest.mark.slow
+def test_seeds_start_over_and_count_up() -> None:
+    """Observation and no-ops of environment i follow from seed + i."""
+    env, next_one = game("Pong", 2, 3), game("Pong", 1, 4)
+    first, again = env.reset().copy(), env.reset()
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(first[1], next_one.reset()[0])
+
+
+@pytest.mark.slow
+def test_the_learner_gets_clipped_rewards_and_the_record_the_return() -> None:
+    """In Ms. Pac-Man every pill is worth 10."""
+    env, raw = game("MsPacman", sticky=0.0), game("MsPacman", sticky=0.0, clip_rewards=False)
+    recorded: list[float] = []
+    recorder: Any = SimpleNamespace(episode=lambda *row: recorded.append(row[3]))
+    episodes = Episodes.of(env, recorder)
+    env.reset(), raw.reset()
+    rng, total, clipped = np.random.default_rng(0), 0.0, set()
+    for step in range(4 * STEPS):
+        action = rng.integers(0, env.actions, 1)
+        obs, reward, terminated, truncated, final_obs = env.step(action)
+        episodes.count(reward)
+        total += raw.step(action)[1][0]
+        clipped.add(reward[0])
+        if final_obs is not obs:
+            episodes.ended(step, 0, terminated, truncated)
+            break
+    assert clipped == {0.0, 1.0}
+    assert recorded == [total]
+    assert total >= 100
+    assert episodes.under_way()[0] == 0
+
+
+def test_ids() -> None:
+    assert is_preprocessed("ALE/MsPacman-v5")
+    for raw in ("PongNoFrameskip-v4", "PongDeterministic-v0", "Pong-ram-v0", "ale_py:Pong-v4", "ALE/Pong-v5"):
+        assert is_atari(raw)
+    for other in ("CartPole-v1", "Acrobot-v1", "my.ale:Pong-v5"):
+        assert not is_atari(other)
+        assert rules_for(other, AtariRules()) is None
+
+
+@pytest.mark.slow
+@pytest.mark.toolchain("numpy")
+def test_a_toolchain_with_the_part_makes_every_spelling() -> None:
+    interpreter = ensure(["numpy"], needs={"numpy": [ATARI]})["numpy"]
+    found = try_environments(interpreter, ("ALE/Pong-v5", "PongNoFrameskip-v4", "ALE/Pang-v5"))
+    assert found["ALE/Pong-v5"] == EnvironmentFacts("ALE/Pong-v5", None, (4, 84, 84), "uint8", 6)
+    raw = EnvironmentFacts("PongNoFrameskip-v4", None, (3, 210, 160), "uint8", 6)
+    assert found["PongNoFrameskip-v4"] == raw
+    assert "Pang" in (found["ALE/Pang-v5"].error or "")
