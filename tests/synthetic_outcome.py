@@ -95,7 +95,7 @@ def outcome_json(trial: dict[str, Any], status: str, reason: str, message: str) 
         "reasons": {"gpu": "the trial runs on the CPU"},
         "warnings": [],
         "affinity": {"worker": [0], "probe": [1]},
-        "probe": {"samples": 100, "cpu_s": 0.02, "core_percent": 0.3},
+        "probe": {"samples": 100, "watched": 1, "cpu_s": 0.02, "core_percent": 0.3},
         "noise": {
             "calibration_ns": 1_000_000,
             "calibration_spread": 0.01,

@@ -112,13 +112,25 @@ def test_memory_hints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "(out of memory? it held 100 MiB, 83% of" in made(tmp_path, ending)["message"]
 
 
+def test_figures_of_all_workers_are_unknown_where_some_are_on_other_nodes(tmp_path: Path) -> None:
+    found = made(tmp_path, Ending.from_exit(3), GOOD, workers=2, watched=1)
+    assert found["probe"]["watched"] == 1
+    for name in ("cpu_s", "peak_rss_bytes", "baseline_rss_bytes"):
+        assert found[name] is None
+        assert found["reasons"][name].startswith("the probe watched 1 of 2 workers")
+    assert any("watched 1 of 2 workers" in warning for warning in found["warnings"])
+    together = made(tmp_path, Ending.from_exit(3), GOOD, workers=2, watched=2)
+    assert together["cpu_s"] == 1.5
+    assert not together["warnings"]
+
+
 def test_figures(tmp_path: Path) -> None:
     found = made(tmp_path, Ending.from_exit(0), GOOD)
     assert found["wall_s"] == 2.0
     assert found["cpu_s"] == 1.5  # the probe saw a child that nobody waited for
     assert found["peak_rss_bytes"] == 100 * 2**20
     assert found["baseline_rss_bytes"] == found["memory"]["after_import_bytes"] == 60 * 2**20
-    assert found["probe"] == {"samples": 40, "cpu_s": 0.01, "core_percent": 0.5}
+    assert found["probe"] == {"samples": 40, "watched": 1, "cpu_s": 0.01, "core_percent": 0.5}
     noise = found["noise"]
     assert noise["steal_percent"] == pytest.approx(10.0)
     assert noise["foreign_cpu_percent"] == pytest.approx(12.5)  # 2 s busy − 1.5 s of ours, of 4 s
