@@ -8,7 +8,7 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,12 +100,15 @@ class Crew:
         """Whether its workers may hear before this process that a job is ended."""
         return self._nodes is not None
 
-    def trees(self) -> list[int]:
-        """Processes below which all workers of this machine run."""
+    def trees(self, stopped: Callable[[], bool]) -> list[int]:
+        """Processes below which all workers of this machine run, once they do.
+
+        Slurm may let a step wait: `stopped` ends the waiting.
+        """
         if self._nodes is None:
             return self.pids
         while len(self._nodes.pids_here()) < self._nodes.here:
-            if self._watch.wait(_POLL_S):  # srun has ended
+            if self._watch.wait(_POLL_S) or stopped():  # or srun has ended
                 break
             time.sleep(_POLL_S)
         return list(self._nodes.pids_here().values()) or self.pids

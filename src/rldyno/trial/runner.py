@@ -182,7 +182,7 @@ def _watch(
     """Sample until the crew ends or must be ended. Whatever happens here, no process is left behind, but
     for `others`: children of this process that were there before.
     """
-    trees = crew.trees()
+    trees = crew.trees(lambda: stop.set or stop.time_is_up)
     counters = Counters(trees)
     probe: Probe | None = None
     cpu_before = time.process_time()
