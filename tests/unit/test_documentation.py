@@ -131,7 +131,7 @@ def test_every_key_of_a_study_is_documented_and_the_example_loads(tmp_path: Path
         rows = "\n".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE))
         return set(re.findall(r"`\[?(\w+)\]?`", rows))
 
-    assert documented("Keys") == {*StudyFile.model_fields, "hyper"} - {"adaptive"}
+    assert documented("Keys") == {*StudyFile.model_fields, "hyper", "quick"} - {"adaptive"}
     assert documented("Seeds") == set(Adaptive.model_fields)
     example, *parts = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     example = example.replace('"CartPole-v1"', '"CartPole-v1", "MountainCar-v0"')

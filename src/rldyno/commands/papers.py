@@ -104,11 +104,9 @@ def print_papers(found: dict[str, list[StudyNeeds]], console: Console) -> None:
 
     for paper in PAPERS:
         console.print(Text.assemble((paper.name, "bold"), f"  {paper.about}"))
-        lines = [(2, "no study yet: Atari games do not run yet")] if not found[paper.name] else []
         for one in found[paper.name]:
-            lines += [(2, one.command), (4, needs_words(one))]
-        for indent, line in lines:
-            console.print(Padding(Text(line), (0, 0, 0, indent), expand=False))
+            for indent, line in ((2, one.command), (4, needs_words(one))):
+                console.print(Padding(Text(line), (0, 0, 0, indent), expand=False))
     console.print(
         "\nWhich claims hold: rldyno claims DIR. docs/papers.md has a page for each.", soft_wrap=True
     )

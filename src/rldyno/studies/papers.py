@@ -20,5 +20,5 @@ PAPERS = (
         ("seong2024", "seong2024-gpu"),
     ),
     Paper("stooke2017", "Theano, TensorFlow, Chainer and PyTorch: networks alone", ("stooke2017",)),
-    Paper("lizarralde2019", "PyTorch: A2C, PPO and DQN on Atari games", ()),
+    Paper("lizarralde2019", "PyTorch: A2C, PPO and DQN on Atari games", ("lizarralde2019",)),
 )
