@@ -19,8 +19,8 @@ from rldyno.stats.estimates import Estimate
 from rldyno.stats.significance import holm, two_groups_p
 from rldyno.text.numbers import factor, first_and_more, interval
 
-# Tasks are compared by nobody, divisions never; with strong scaling a worker has another batch.
-TASK_AXES = ("division", "algorithm", "environment", "scaling")
+# Tasks are compared by nobody, divisions and kinds of machines never; strong scaling has another batch.
+TASK_AXES = ("division", "algorithm", "environment", "scaling", "processor")
 TEAM_AXES = ("collective", "scaling")
 """Of several workers: one has neither."""
 # No faster: at most this share faster, with 95 %.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +31,7 @@ from rldyno.proofs.certificate import ABSENT, FAILED, STALE, VALID
 from rldyno.records.manifest import AdaptiveSeeds
 from rldyno.records.status import DONE
 from rldyno.records.status import FAILED as TRIAL_FAILED
-from rldyno.results.load import Results
+from rldyno.results.load import PROCESSOR, Results
 from rldyno.stats.censored import missed_words
 from rldyno.stats.distributions import ALPHA
 from rldyno.stats.estimates import Estimate, estimate_of, ratio_estimate
@@ -57,8 +58,24 @@ def compare(results: Results) -> tuple[Group, ...]:
 
 
 def group_frames(results: Results) -> list[tuple[dict[str, Any], pl.DataFrame]]:
+    """Trials that may be compared. Those that no machine has run yet belong to every kind of machine."""
     parts = results.trials.partition_by(results.axes, as_dict=True, maintain_order=True)
-    return [(dict(zip(results.axes, key, strict=True)), trials) for key, trials in parts.items()]
+    groups = [(dict(zip(results.axes, key, strict=True)), trials) for key, trials in parts.items()]
+    if PROCESSOR not in results.axes:
+        return groups
+    kinds: dict[str, list[tuple[dict[str, Any], pl.DataFrame]]] = {}
+    for axes, trials in groups:
+        others = {name: value for name, value in axes.items() if name != PROCESSOR}
+        kinds.setdefault(json.dumps(others, default=str), []).append((axes, trials))
+    return [group for alike in kinds.values() for group in _with_unrun(alike)]
+
+
+def _with_unrun(
+    alike: list[tuple[dict[str, Any], pl.DataFrame]],
+) -> list[tuple[dict[str, Any], pl.DataFrame]]:
+    ran = [(axes, trials) for axes, trials in alike if axes[PROCESSOR] is not None]
+    unrun = [trials for axes, trials in alike if axes[PROCESSOR] is None]
+    return [(axes, pl.concat([trials, *unrun])) for axes, trials in ran] or alike
 
 
 def varying_axes(results: Results) -> list[str]:

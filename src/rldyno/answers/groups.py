@@ -222,6 +222,7 @@ def axis_words(name: str, value: Any) -> str:
         "dtype": str(value),
         "division": f"{value} division",
         "caches": f"{value} caches",
+        "processor": f"on {value}",
         "max_episode_steps": f"episodes of at most {value} steps",
     }
     return words.get(name, f"{name.removeprefix('hyper.')} {value}")

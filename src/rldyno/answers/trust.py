@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rldyno.answers import fixes
-from rldyno.answers.machines import kinds_of_machines
+from rldyno.answers.machines import several_kinds
 from rldyno.answers.ranking import EXPECTED
 from rldyno.columns import Column
 from rldyno.proofs.certificate import ABSENT, STALE, VALID
@@ -340,10 +340,8 @@ def caches(results: Results, group: Group, metric: Column) -> Objection | None:
 
 def machines(results: Results, group: Group, metric: Column) -> Objection | None:
     """Nodes of a cluster may be of different kinds: their difference must not pass for the contestants'."""
-    found = kinds_of_machines(group)
-    if found is None:
-        return None
-    return Objection(MACHINES, found.apart, found.words, fixes.one_kind_of_machine(results))
+    said = several_kinds(results, group)
+    return None if said is None else Objection(MACHINES, False, said, fixes.one_kind_of_machine(results))
 
 
 Rule = Callable[[Results, "Group", Column], Objection | None]

@@ -50,6 +50,8 @@ AXES = (
     "caches",
 )
 
+PROCESSOR = "processor"
+"""Its model: what is taken as the kind of a machine."""
 CODE = ("backend", "reference", "rig")
 
 DTYPES: Mapping[Kind, type[pl.DataType]] = {
@@ -88,7 +90,10 @@ class Results:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        return AXES + tuple(name for name in self.trials.columns if name.startswith("hyper."))
+        """What trials of one comparison have in common. Machines of several kinds are never pooled."""
+        varied = tuple(name for name in self.trials.columns if name.startswith("hyper."))
+        kinds = self.trials[PROCESSOR].drop_nulls().n_unique()
+        return AXES + varied + ((PROCESSOR,) if kinds > 1 else ())
 
     @property
     def ended(self) -> pl.DataFrame:
