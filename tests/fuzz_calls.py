@@ -6,6 +6,7 @@ import contextlib
 import functools
 import io
 import os
+import re
 import resource
 import signal
 import sys
@@ -28,6 +29,8 @@ from rldyno.toolchains import catalogue
 
 TOO_LONG_S = 5.0
 """Of CPU time, which a busy machine does not stretch."""
+PICTURE_S = 0.3
+"""More of it, for every picture that `report --figures` draws."""
 BLOCKED_S = 120.0
 """A command that waits for so long, whatever else the machine does, waits for something that never comes."""
 PLAIN_CONTROLS = "\n\t\r"
@@ -114,9 +117,13 @@ def call(
     report.slowest_s = max(report.slowest_s, seconds)
     if any(not c.isprintable() and ord(c) < 0xA0 and c not in PLAIN_CONTROLS for c in output):
         report.failures.append(f"{what}: {name}: a control character reached the terminal")
-    if seconds > TOO_LONG_S:
+    if seconds > TOO_LONG_S + PICTURE_S * _pictures(arguments, output):
         report.failures.append(f"{what}: {name}: took {seconds:.1f} s of CPU time")
     return Ended(code, output)
+
+
+def _pictures(arguments: Sequence[str], output: str) -> int:
+    return sum(map(int, re.findall(r"(\d+) files", output))) if "svg" in arguments else 0
 
 
 def _cpu_s() -> float:

@@ -9,16 +9,18 @@ from typing import Any
 
 import pytest
 
+from report_parts import material_of, tables
 from rldyno.errors import Problem
 from rldyno.records.csv_files import read_csvs
 from rldyno.records.files import read_json
 from rldyno.records.locks import locked
 from rldyno.records.trial_state import log_tail
 from rldyno.results.check import check_directory
+from rldyno.results.load import load_results
 from rldyno.stats.moments import Moments, difference
 from rldyno_rig.shape import Shape
+from synthetic import COMPILE, TORCH, write_results
 from synthetic import Shape as Results
-from synthetic import write_results
 
 SHAPE: dict[str, Any] = {
     "observation_shape": [4],
@@ -93,3 +95,25 @@ def test_the_end_of_an_endless_log_is_read(tmp_path: Path) -> None:
         log.seek(2**31)
         log.write(b"\nlast words")
     assert log_tail(tmp_path / "worker.log", 1) == "last words"
+
+
+def test_an_integer_that_no_table_holds_is_named(tmp_path: Path) -> None:
+    root = write_results(
+        tmp_path / "r", Results(contestants=[TORCH], algorithms=["ppo"], seeds=2, sample_hz=2)
+    )
+    path = min(root.glob("trials/*/outcome.json"))
+    outcome = json.loads(path.read_text())
+    outcome["memory"]["after_build_bytes"] = -1e308
+    path.write_text(json.dumps(outcome))
+    (flaw,) = load_results(root).flaws
+    assert "`memory_after_build_bytes` is too large" in flaw
+
+
+def test_comparisons_of_the_same_name_keep_their_limits_apart(tmp_path: Path) -> None:
+    shape = Results(contestants=[TORCH, COMPILE], algorithms=["ppo"], seeds=2, sample_hz=2, limits=True)
+    root = write_results(tmp_path / "r", shape)
+    path = min(root.glob("trials/torch-compile*/trial.json"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"scaling": "weaj"}))
+    rows = tables(material_of(root))["limits"].rows
+    assert len({row[1] for row in rows}) == 1, "one worker has no scaling, so the labels are equal"
+    assert sorted(row[0] for row in rows) == ["torch:compile", "torch:compile", "torch:eager"]

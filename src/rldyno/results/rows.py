@@ -47,7 +47,7 @@ class RowReader:
             if column.derive is not None and column.parts
         ]
         self._kinds = [
-            (name, KINDS[self._columns[name].kind]) for block in self._measured.values() for name, _ in block
+            (name, self._columns[name].kind) for block in self._measured.values() for name, _ in block
         ]
         self._default_reasons = {name: column.missing or NOT_KEPT for name, column in self._columns.items()}
         self._explained = [
@@ -94,11 +94,13 @@ class RowReader:
 
     def _check_kinds(self, row: Row) -> None:
         """A Problem when a record holds a text where a number must be, or the like."""
-        for name, kinds in self._kinds:
+        for name, kind in self._kinds:
             value = row[name]
-            if value is not None and type(value) not in kinds:
+            if value is None:
+                continue
+            if type(value) not in KINDS[kind]:
                 raise Problem(f"`{name}` has a value of the wrong kind", code=1)
-            if type(value) is int and abs(value) >= 2**63:
+            if int in (kind, type(value)) and abs(value) >= 2**63:
                 raise Problem(f"`{name}` is too large", code=1)
 
     def _compute(self, column: Column, derive: Callable[..., Any], row: Row, said: dict[str, str]) -> None:

@@ -49,7 +49,8 @@ class AtariEnvironment(StackedEnvironment):
             reward_clipping=False,
             use_fire_reset=rules.fire,
         )
-        self.actions = int(self._games.single_action_space.n)
+        space: Any = self._games.single_action_space
+        self.actions = int(space.n)
         self.count = count
         self.max_episode_steps = (
             rules.frame_limit // FRAME_SKIP if max_episode_steps is None else max_episode_steps

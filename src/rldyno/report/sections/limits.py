@@ -36,16 +36,21 @@ COLUMNS = (
 )
 
 
-def by_group(material: Material) -> dict[str, list[Distance]]:
-    """Label of the group → its contestants, nearest to the limit first; empty where no limits are known."""
-    found: dict[str, list[Distance]] = {}
-    labels = {key_of(group.axes): group.label for group in material.groups}
+Axes = tuple[tuple[str, object], ...]
+
+
+def by_group(material: Material) -> dict[Axes, list[Distance]]:
+    """Axes of the group → its contestants, nearest to the limit first; empty where no limits are known.
+
+    By axes, not by label: two comparisons of a damaged directory may have the same.
+    """
+    found: dict[Axes, list[Distance]] = {}
     for distance in material.analysis.distances:
-        found.setdefault(labels[key_of(distance.axes)], []).append(distance)
+        found.setdefault(key_of(distance.axes), []).append(distance)
     return found
 
 
-def key_of(axes: Mapping[str, object]) -> tuple[object, ...]:
+def key_of(axes: Mapping[str, object]) -> Axes:
     return tuple(axes.items())
 
 
@@ -59,7 +64,7 @@ def charts(material: Material) -> Any:
                 CAPTION,
                 draw_distance,
                 distance_rows(
-                    found.get(place.group.label, ()), {row.contestant for row in place.group.ranked}
+                    found.get(key_of(place.group.axes), ()), {row.contestant for row in place.group.ranked}
                 ),
             )
         ],
@@ -97,7 +102,7 @@ def tables(material: Material) -> list[Table]:
     rows = tuple(
         (one.contestant, group.label, *distance_cells(one), share_of_environment(group, one.contestant))
         for group in material.groups
-        for one in found.get(group.label, ())
+        for one in found.get(key_of(group.axes), ())
     )
     return [Table("limits", "Distance from the limit of the machine", COLUMNS, rows)] if rows else []
 
