@@ -13,6 +13,7 @@ import numpy as np
 
 from rldyno_rig import hyper, schema
 from rldyno_rig.algorithms import ALGORITHMS
+from rldyno_rig.hyper import MLP, network_kind
 from rldyno_rig.proof.forms import shape_of
 from rldyno_rig.shape import Shape as LearnerShape
 from synthetic_outcome import gpu_json, memory_json, outcome_json, threshold_json, write_failure, write_json
@@ -124,10 +125,12 @@ def write_results(directory: Path, shape: Shape | None = None, seed: int = 0) ->
             write_trial(home, trial, by_name[trial["contestant"]], rng, shape)
     for contestant, algorithm, device in product(shape.contestants, shape.algorithms, shape.devices):
         shapes = {shape_that_ran(trial) for trial in asked if trial["algorithm"] == algorithm}
-        for proven in (None, *shapes):
-            write_certificate(directory, contestant, algorithm, device, proven)
+        for network in {network_of(one) for one in shapes}:
+            write_certificate(directory, contestant, algorithm, device, network)
+        for proven in shapes:
+            write_certificate(directory, contestant, algorithm, device, network_of(proven), proven)
         for collective in set(shape.collectives) - set(shape.unproven) if max(shape.workers) > 1 else ():
-            write_certificate(directory, contestant, algorithm, device, None, collective)
+            write_certificate(directory, contestant, algorithm, device, MLP, None, collective)
     write_json(
         directory / "manifest.json",
         manifest_json(asked, study) | (limits_json(shape) if shape.limits else {}),
@@ -230,7 +233,12 @@ def shape_that_ran(trial: Mapping[str, Any]) -> LearnerShape:
     algorithm = ALGORITHMS[trial["algorithm"]]
     known = {entry.name for entry in fields(algorithm.hyper)}
     values = {name: value for name, value in trial["hyper"].items() if name in known}
-    return shape_of(algorithm.spec(algorithm.hyper_from_json(values), (4,), "float32", 2))
+    seen = ((4, 84, 84), "uint8") if values.get("convolutions") else ((4,), "float32")
+    return shape_of(algorithm.spec(algorithm.hyper_from_json(values), *seen, 2))
+
+
+def network_of(shape: LearnerShape) -> str:
+    return network_kind(shape.to_json()["hyper"].get("convolutions") or ())
 
 
 def facts_json(contestant: Contestant) -> dict[str, Any]:
@@ -253,7 +261,8 @@ def write_certificate(
     contestant: Contestant,
     algorithm: str,
     device: str,
-    shape: LearnerShape | None,
+    network: str,
+    shape: LearnerShape | None = None,
     collective: str | None = None,
 ) -> None:
     if contestant.certificate == "absent":
@@ -263,12 +272,12 @@ def write_certificate(
     wrong = ("gradients", "float64") if failed and shape is None else None
     rungs = [
         replace(rung, error=3e-2) if (rung.name, rung.dtype) == wrong else rung
-        for rung in whole_rungs(algorithm, "mlp", device, shape, collective=collective)
+        for rung in whole_rungs(algorithm, network, device, shape, collective=collective)
     ]
     certificate = {
         "contestant": contestant.name,
         "algorithm": algorithm,
-        "network": "mlp",
+        "network": network,
         "device": device,
         **({} if shape is None else {"shape": shape.to_json()}),
         **({} if collective is None else {"collective": collective}),
@@ -281,7 +290,7 @@ def write_certificate(
         "made_at": "2026-01-02T03:04:05+00:00",
     }
     key = f"-{collective}" if collective else "" if shape is None else f"-{shape.key}"
-    name = f"{contestant.name.replace(':', '-')}-{algorithm}-mlp-{device}{key}.json"
+    name = f"{contestant.name.replace(':', '-')}-{algorithm}-{network}-{device}{key}.json"
     write_json(directory / "certificates" / name, certificate)
 
 

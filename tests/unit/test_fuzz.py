@@ -14,7 +14,7 @@ from fuzz_records import CHANGING, READING, REPORT
 from rldyno.cli import app
 from rldyno.commands.nets import nets
 
-NO_RECORDS = {"studies", "hyper", "limits", "usability", "verify", "setup", "doctor", "new-backend"}
+NO_RECORDS = {"studies", "papers", "hyper", "limits", "usability", "verify", "setup", "doctor", "new-backend"}
 """Commands that read neither a study nor a results directory."""
 
 

@@ -164,7 +164,7 @@ def test_a_gpu_without_a_toolchain_gives_reasons_and_is_tried_again(
 ):
     monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path))
 
-    def resolve(framework: str, overrides: object) -> None:
+    def resolve(framework: str, overrides: object, needs: object = ()) -> None:
         raise Problem(f"the {framework} toolchain is not built")
 
     monkeypatch.setattr(measure, "resolve", resolve)
@@ -198,7 +198,7 @@ def test_environments_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_environment_rates_are_kept_and_only_rise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path))
     rates = iter([100.0, 80.0, 120.0])
-    monkeypatch.setattr(measure, "resolve", lambda framework, overrides: None)
+    monkeypatch.setattr(measure, "resolve", lambda framework, overrides, needs: None)
     monkeypatch.setattr(
         measure,
         "run_job",
@@ -219,7 +219,7 @@ def test_an_environments_rate_of_a_busy_machine_is_measured_again(
 ):
     monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path))
     rates = iter([50.0, 100.0])
-    monkeypatch.setattr(measure, "resolve", lambda framework, overrides: None)
+    monkeypatch.setattr(measure, "resolve", lambda framework, overrides, needs: None)
     monkeypatch.setattr(measure, "run_job", lambda *a: [{**wanted.to_json(), "steps_per_s": next(rates)}])
     busy_machine(monkeypatch, 50.0, 2.0)
     wanted = EnvironmentCase("CartPole-v1", 8)
@@ -231,7 +231,7 @@ def test_an_environments_rate_of_a_busy_machine_is_measured_again(
 
 
 def test_an_environment_that_cannot_be_stepped_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def resolve(framework: str, overrides: object) -> None:
+    def resolve(framework: str, overrides: object, needs: object = ()) -> None:
         raise Problem("the numpy toolchain is not built")
 
     monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path))
