@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from browser import VERDICT
+from private_slurm import COMMAND, PrivateSlurm, fetch
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -44,3 +45,18 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield folder
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateSlurm]:
+    """With two nodes of one CPU, for the tests of one file."""
+    programs = fetch()
+    if isinstance(programs, str):
+        pytest.skip(f"{programs}; this enables the tests: {COMMAND}")
+    slurm = PrivateSlurm(tmp_path_factory.mktemp("slurm"), programs)
+    try:
+        slurm.up()
+        yield slurm
+    finally:
+        slurm.down()
+    assert slurm.processes() == []
