@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from idle_process import idle_process
 from rldyno.commands import setup as setup_command
 from rldyno.errors import Problem
 from rldyno.toolchains import build_part as building
@@ -189,13 +190,8 @@ def test_what_a_killed_build_left_does_not_count(built: Built, tools: Tools) -> 
 def processes(built: Built) -> Iterator[list[subprocess.Popen[bytes]]]:
     """A trial in the toolchain, and the pip of a build of its part that was killed."""
     directory = recipe_of(toolchain("numpy"), "mpi", built).directory
-    python = [str(built.python), "-c", "input()"]
-    commands = [python, [*python, "--prefix", str(directory)]]
-    running = [subprocess.Popen(command, stdin=subprocess.PIPE) for command in commands]
-    yield running
-    for process in running:
-        process.kill()
-        process.communicate()
+    with idle_process(built.python) as trial, idle_process(built.python, "--prefix", str(directory)) as pip:
+        yield [trial, pip]
 
 
 def test_pip_of_a_killed_build_is_ended_and_trials_are_not(

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from idle_process import idle_process
 from rldyno.errors import Problem
 from rldyno.toolchains import build as building
 from rldyno.toolchains import resolve
@@ -153,15 +153,10 @@ def test_a_damaged_toolchain_that_is_in_use_is_not_rebuilt() -> None:
     chain = toolchain("numpy")
     directory = pretend_built(make_recipe(chain, "cpu")[0])
     (site_packages(directory) / "numpy").rmdir()
-    command = [str(python_in(directory)), "-c", "input()"]
-    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    try:
+    with idle_process(python_in(directory)) as worker:
         with pytest.raises(Problem, match=r"has lost numpy, and something still runs in it"):
             building.build(chain, "cpu")
         assert worker.poll() is None
-    finally:
-        worker.kill()
-        worker.communicate()
 
 
 def test_a_build_made_with_other_pip_arguments_serves() -> None:
@@ -201,16 +196,10 @@ def test_only_what_nothing_uses_is_offered_for_removal(cache: Path) -> None:
 
 def test_a_toolchain_in_use_is_not_removed() -> None:
     directory = pretend_built(RECIPE)
-    worker = subprocess.Popen(
-        [str(python_in(directory)), "-c", "input()"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
-    )
-    try:
+    with idle_process(python_in(directory)):
         with pytest.raises(Problem, match="is in use"):
             remove(directory)
         assert read_ready(directory) is not None
-    finally:
-        worker.kill()
-        worker.communicate()
 
 
 def test_sizes_add_up(tmp_path: Path) -> None:
