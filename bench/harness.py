@@ -46,7 +46,7 @@ class Team(NamedTuple):
 
 
 ALONE = Team(1, NONE)
-NAMES = ("algorithm", "contestant", "collective")
+NAMES = ("algorithm", "contestant", "collective", "best_of_its_framework", "interval")
 """Columns of words."""
 HOME = Path(__file__).resolve().parent.parent
 Json = dict[str, Any]

@@ -1,174 +1,199 @@
-"""`make bench-peers`: environment steps per second beside Stable-Baselines3 and SBX, on the same work.
+"""`make bench-peers`: whole libraries beside contestants of their own framework, on the same work.
 
-CleanRL's settings: same network, batch, update frequency, environments and steps; one core; contestants
-interleaved. Only the training loop is timed on either side. What a library compiles is not: its clock starts
-when every kind of call has been made. Ours starts after the warm-up, at step 0; trials of a contestant share
-what it compiled, so that each program is compiled once and not in every round. About 7 minutes on two idle
-cores; `--short` does one round of a tenth of the steps.
+It runs the shipped study `peers` (`rldyno studies peers`): libraries are guests, in the same random order,
+on the same core and with the same probe as contestants. A guest may compile while it trains, contestants
+compile before; so speeds are those of the second half of a trial, of everybody alike: from the first episode
+that ends after half of the steps to the end. Speeds of the whole training stand beside them. `--quick` runs
+the quick size; `--results DIR` only reads a finished run.
 """
 
 from __future__ import annotations
 
-import json
-import os
+import argparse
+import math
+import shutil
 import subprocess
 import sys
-import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from harness import Json, extent, median, report, run_trial, values_of, warm_results
-from rldyno.machine.cpus import available_cpus, place
-from rldyno.toolchains.catalogue import peers
-from rldyno.toolchains.resolve import resolve
-from rldyno_rig import hyper
+import numpy as np
 
-ROUNDS = 3
-ENVIRONMENT = "CartPole-v1"
-STEPS = {"dqn": 24_000, "ppo": 49_152}
-SETTINGS: dict[str, Json] = {
-    "dqn": {
-        "hidden": (120, 84),
-        "activation": "relu",
-        "learning_rate": 2.5e-4,
-        "learning_rate_end": 2.5e-4,
-        "batch_size": 128,
-        "capacity": 10_000,
-        "learning_starts": 128,
-        "train_every": 10,
-        "target_sync": 500,
-        "epsilon_start": 1.0,
-        "epsilon_end": 0.05,
-        "epsilon_steps": 12_000,
-        "double": False,
-        "n_step": 1,
-        "environments": 1,
-    },
-    "ppo": {
-        "hidden": (64, 64),
-        "activation": "tanh",
-        "learning_rate": 2.5e-4,
-        "learning_rate_end": 2.5e-4,
-        "environments": 4,
-        "rollout_steps": 128,
-        "minibatches": 4,
-        "epochs": 4,
-        "clip_range": 0.2,
-        "gae_lambda": 0.95,
-        "gamma": 0.99,
-        "entropy_coefficient": 0.01,
-        "value_coefficient": 0.5,
-        "max_grad_norm": 0.5,
-    },
-}
-"""CleanRL's dqn.py and ppo.py, but DQN learns from step 128 on, not 10,000, so that every step counts in a
-short run, and ε falls over half of it. No learning-rate schedule: each library
-would need a function of its own for it."""
-WARM = {"dqn": 400, "ppo": 1_024}
-"""Steps of a library before its clock starts: all is compiled by then."""
-GOALS = {
-    ("sb3", "dqn"): (("torch:eager", "torch:compile", "torch:aot"), 4.5),
-    ("sb3", "ppo"): (("torch:eager", "torch:compile", "torch:aot"), 8.0),
-    ("sbx", "dqn"): (("jax:jit",), 5.0),
-    ("sbx", "ppo"): (("jax:jit",), 10.0),
-}
-"""(library, algorithm) → the best of these contestants is at least so many times as fast."""
-Rates = dict[tuple[str, str], list[float]]
-"""(algorithm, library or contestant) → steps per second of each round."""
-OURS = ("numpy:eager", *dict.fromkeys(name for names, _ in GOALS.values() for name in names))
+from harness import HOME, median, report
+from rldyno.answers.trust import TOO_NOISY
+from rldyno.peers.catalogue import peers
+from rldyno.results.load import Results, load_results
+from rldyno.stats.estimates import Estimate, as_factor
+from rldyno.stats.moments import paired_difference
+from rldyno_rig.contestant import Contestant
+from rldyno_rig.guest.file import GUEST
+from rldyno_rig.hyper import tuples
+
+GOALS = {"dqn": 3.0, "ppo": 5.0}
+"""Algorithm → the best contestant of a library's framework is at least so many times as fast."""
+OUT = HOME / ".bench" / "peers"
+
+
+class Rate(NamedTuple):
+    """Steps per second of one trial."""
+
+    late: float
+    """Of the second half of its steps."""
+    whole: float
+
+
+Rates = Mapping[tuple[str, str], Mapping[int, Rate]]
+"""(algorithm, contestant) → block → rate."""
 
 
 def main() -> None:
-    rounds, share = extent(__doc__, ROUNDS)
-    rates: Rates = {}
-    notes: dict[str, None] = {}
-    with warm_results(OURS) as results:
-        for seed in range(rounds):
-            for algorithm, steps in STEPS.items():
-                print(f"round {seed + 1} of {rounds}: {algorithm}", file=sys.stderr)
-                one_round(algorithm, int(share * steps), seed, results, rates, notes)
-    rows = [row(rates, algorithm, name) for algorithm, name in rates]
+    given = options()
+    if given.results is None:
+        shutil.rmtree(OUT, ignore_errors=True)
+        quick = ["--quick"] if given.quick else []
+        command = [Path(sys.executable).parent / "rldyno", "run", "peers", *quick, "--out", OUT]
+        subprocess.run(command)  # what failed is in the records
+    results = load_results(given.results or OUT)
+    found = rates(results)
+    blocks = max((len(of) for of in found.values()), default=0)
     report(
         "peers",
-        f"steps per second beside other libraries, rounds: {rounds}",
-        rows,
-        [*notes, *verdicts(rates)],
+        f"steps per second beside other libraries, CartPole-v1, one core, seeds: {blocks}",
+        rows(found),
+        [*verdicts(found), *differences(results), *disturbed(results), *failures(results)],
     )
 
 
-def one_round(
-    algorithm: str, steps: int, seed: int, results: Path, rates: Rates, notes: dict[str, None]
-) -> None:
-    for library in peers():
-        found = peer_figures(library, algorithm, steps, seed)
-        rates.setdefault((algorithm, library), []).append(found["steps_per_s"])
-        if found["not_taken"]:
-            notes[f"{library} {algorithm} has no setting for: {', '.join(found['not_taken'])}"] = None
-    for contestant in OURS:
-        outcome, _ = run_trial(
-            contestant, algorithm, ENVIRONMENT, steps, seed, warm=results, **SETTINGS[algorithm]
-        )
-        result = outcome["result"]
-        rate = result["steps"] / (result["train_ns"] / 1e9)
-        rates.setdefault((algorithm, contestant), []).append(rate)
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="the quick size of the study")
+    parser.add_argument("--results", type=Path, metavar="DIR", help="read this results directory")
+    return parser.parse_args()
 
 
-def row(rates: Rates, algorithm: str, name: str) -> dict[str, Any]:
-    made = {"algorithm": algorithm, "contestant": name, "steps_per_s": median(rates[algorithm, name])}
-    for library in peers():
-        ratios = ratios_to(rates, algorithm, name, library)
-        made |= {
-            f"ratio_to_{library}": median(ratios),
-            "lowest_" + library: min(ratios),
-            "highest_" + library: max(ratios),
+def rates(results: Results) -> Rates:
+    found: dict[tuple[str, str], dict[int, Rate]] = {}
+    for trial in results.trials.filter(status="done").iter_rows(named=True):
+        episodes = results.episodes(trial["trial"])
+        steps, ends = episodes["step"].to_list(), (episodes["time_ns"] / 1e9).to_list()
+        late = late_rate(steps, ends, trial["steps"], trial["watched_s"])
+        if late is not None:
+            of = found.setdefault((trial["algorithm"], trial["contestant"]), {})
+            of[trial["block"]] = Rate(late, trial["steps_per_s"])
+    return dict(sorted(found.items()))
+
+
+def late_rate(steps: list[int], ends: list[float], all_steps: int, end_s: float) -> float | None:
+    """From the first episode that ends after half of the steps; None where there is none.
+
+    `steps` and `ends`: steps and seconds at the end of each episode.
+    """
+    first = next((pair for pair in zip(steps, ends, strict=True) if pair[0] >= all_steps / 2), None)
+    if first is None or first[0] >= all_steps or first[1] >= end_s:
+        return None
+    return (all_steps - first[0]) / (end_s - first[1])
+
+
+def rows(found: Rates) -> list[dict[str, Any]]:
+    made = []
+    for (algorithm, name), of in found.items():
+        row: dict[str, Any] = {
+            "algorithm": algorithm,
+            "contestant": name,
+            "steps_per_s": median([rate.late for rate in of.values()]),
+            "whole_training": median([rate.whole for rate in of.values()]),
         }
+        library = library_of(name)
+        best = library and best_of(found, algorithm, peers()[library].framework)
+        if best:
+            ratio = ratio_to(found, algorithm, best, name)
+            row |= {"best_of_its_framework": best, "ratio": ratio.point, "interval": interval(ratio)}
+        made.append(row)
     return made
 
 
-def ratios_to(rates: Rates, algorithm: str, name: str, library: str) -> list[float]:
-    """Of the same round."""
-    pairs = zip(rates[algorithm, name], rates[algorithm, library], strict=True)
-    return [rate / base for rate, base in pairs]
+def library_of(contestant: str) -> str | None:
+    parsed = Contestant.parse(contestant)
+    return parsed.mode if parsed.framework == GUEST and parsed.mode in peers() else None
 
 
-def verdicts(rates: Rates) -> list[str]:
+def best_of(found: Rates, algorithm: str, framework: str) -> str | None:
+    """Our fastest contestant of the framework."""
+    speeds = {
+        name: median([rate.late for rate in of.values()])
+        for (task, name), of in found.items()
+        if task == algorithm and Contestant.parse(name).framework == framework
+    }
+    return max(speeds, key=lambda name: speeds[name], default=None)
+
+
+def ratio_to(found: Rates, algorithm: str, name: str, library: str) -> Estimate:
+    """Of the speeds in the same blocks, with 95 %."""
+    ours, theirs = found[algorithm, name], found[algorithm, library]
+    shared = sorted(ours.keys() & theirs.keys())
+    logs = [np.log([of[block].late for block in shared]) for of in (ours, theirs)]
+    if len(shared) < 2:
+        point = math.exp(float(logs[0][0] - logs[1][0])) if shared else math.nan
+        return Estimate(point, None, None, len(shared))
+    return as_factor(paired_difference(*logs), len(shared))
+
+
+def interval(ratio: Estimate) -> str:
+    return "–" if ratio.low is None or ratio.high is None else f"{ratio.low:.2f} – {ratio.high:.2f}"
+
+
+def verdicts(found: Rates) -> list[str]:
+    """One line for each library and algorithm: met or MISSED by the whole interval, else open."""
     lines = []
-    for (library, algorithm), (names, goal) in GOALS.items():
-        found = {name: median(ratios_to(rates, algorithm, name, library)) for name in names}
-        best = max(found, key=lambda name: found[name])
-        verdict = "met" if found[best] >= goal else "MISSED"
+    for row in rows(found):
+        if "ratio" not in row:
+            continue
+        algorithm, goal = row["algorithm"], GOALS[row["algorithm"]]
+        best, name = row["best_of_its_framework"], row["contestant"]
+        ratio = ratio_to(found, algorithm, best, name)
+        library = peers()[library_of(name) or ""].library
         lines.append(
-            f"{verdict}: {algorithm}, {best} is {found[best]:.2f}× as fast as {library} (goal {goal:g}×)"
+            f"{verdict(ratio, goal)}: {algorithm}, {best} is {ratio.point:.2f}× as fast as {library} "
+            f"({interval(ratio)}, goal {goal:g}×)"
         )
     return lines
 
 
-def peer_figures(library: str, algorithm: str, steps: int, seed: int) -> Json:
-    """A library's steps per second, in its own toolchain and process, on one core."""
-    _, (cpu, *_) = place(available_cpus(), 1, 1)
-    job = {
-        "library": library,
-        "algorithm": algorithm,
-        "environment": ENVIRONMENT,
-        "steps": steps,
-        "warm": WARM[algorithm],
-        "seed": seed,
-        "hyper": hyper.to_json(values_of(algorithm, ENVIRONMENT, SETTINGS[algorithm])),
-    }
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "job.json"
-        path.write_text(json.dumps(job))
-        done = subprocess.run(
-            [str(resolve(library).path), "-I", str(Path(__file__).parent / "peer_worker.py"), str(path)],
-            env={**os.environ, **peers()[library].worker_variables(1)},
-            preexec_fn=None if cpu is None else lambda: os.sched_setaffinity(0, {cpu}),
-            capture_output=True,
-            text=True,
-        )
-    if done.returncode:
-        raise SystemExit(f"{library} {algorithm} failed:\n{done.stderr}")
-    figures: Json = json.loads(done.stdout.splitlines()[-1])
-    return figures
+def verdict(ratio: Estimate, goal: float) -> str:
+    """One seed alone decides nothing."""
+    if ratio.low is None or ratio.high is None or ratio.low < goal <= ratio.high:
+        return "open"
+    return "met" if ratio.low >= goal else "MISSED"
+
+
+def differences(results: Results) -> list[str]:
+    """What each library has instead of the study's values."""
+    lines = {}
+    for trial, algorithm, name in results.trials.select("trial", "algorithm", "contestant").iter_rows():
+        library = library_of(name)
+        if library:
+            values = {key: tuples(value) for key, value in results.hypers[trial].items()}
+            other = peers()[library].differences(algorithm, values)
+            words = ", ".join(f"{key} {value}, not {values[key]}" for key, value in other.items())
+            if words:
+                lines[f"{algorithm}, {peers()[library].library} has instead: {words}"] = None
+    return sorted(lines)
+
+
+def disturbed(results: Results) -> list[str]:
+    """A busy machine slows whoever happens to run."""
+    scores = results.trials["noise_score"].drop_nulls().to_list()
+    noisy = sum(score > TOO_NOISY for score in scores)
+    words = f"{noisy} of {len(scores)} trials ran on a disturbed machine: run it again while it is idle"
+    return [words] if noisy else []
+
+
+def failures(results: Results) -> list[str]:
+    failed = results.trials.filter(status="failed").select("trial", "message").iter_rows()
+    return [f"FAILED: {trial}: {message}" for trial, message in failed]
 
 
 if __name__ == "__main__":
