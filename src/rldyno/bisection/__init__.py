@@ -1,0 +1,1 @@
+"""Which release of a framework made a figure move."""
