@@ -1,0 +1,1 @@
+"""A short trial under a sampling profiler."""
