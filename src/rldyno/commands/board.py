@@ -1,0 +1,30 @@
+"""`rldyno board`: packs of many people as one web page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def board(
+    packs: Annotated[list[Path], typer.Argument(metavar="PACKS...", help="Files that `rldyno pack` wrote.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where to write index.html and board.json.")
+    ] = Path("site"),
+) -> None:
+    """Write a page that shows who is fastest per algorithm, environment and machine.
+
+    It opens from disk and needs no network. Machines are never pooled. A pack that was altered, or made by
+    unknown code, is marked.
+    """
+    from rldyno.sharing.board import gather
+    from rldyno.sharing.board_page import write_board
+
+    found = gather(packs, out)
+    path = write_board(found, out)
+    for pack in found.packs:
+        for mark in pack.warnings:
+            typer.echo(f"Marked: {pack.file}: {mark.kind}: {mark.words}", err=True)
+    typer.echo(f"{path}: {len(found.packs)} packs, {len(found.contests)} comparisons")

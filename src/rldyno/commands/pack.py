@@ -1,0 +1,40 @@
+"""`rldyno pack`: a results directory as one file, to give to somebody else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def pack(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A results directory.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="The file to write. Default: DIR.rldyno.tar.gz, here."
+        ),
+    ] = None,
+    anonymous: Annotated[
+        bool, typer.Option("--anonymous", help="Remove paths, and names of users and machines.")
+    ] = False,
+    with_flaws: Annotated[
+        bool, typer.Option("--with-flaws", help="Pack also what `rldyno check` objects to, and mark it.")
+    ] = False,
+) -> None:
+    """Write records, certificates and manifest into one file, with the hash of each.
+
+    `rldyno unpack` makes a results directory of it again, `rldyno board` a web page of many.
+    """
+    from rldyno.sharing.pack import pack_directory, pack_name
+
+    made = pack_directory(directory, out or pack_name(directory), anonymous=anonymous, with_flaws=with_flaws)
+    index = made.index
+    size = made.path.stat().st_size / 1e6
+    typer.echo(f"{made.path}: {made.trials} trials in {len(index.members)} files, {size:.2f} MB")
+    if anonymous:
+        typer.echo(f"Paths and names were removed: {len(index.resealed)} records were sealed again.")
+    if index.flaws:
+        typer.echo(f"Marked: {len(index.flaws)} flaws.")
+    typer.echo(f"sha256 {made.sha256}")

@@ -1,0 +1,1 @@
+"""Results that travel: a directory as one file and back, and many such files as one page."""
