@@ -12,10 +12,10 @@ import pytest
 
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import resolve
-from rldyno.usability import exports
-from rldyno.usability.frameworks import Export
+from rldyno.usability import deployment, exports, parallel, visualisation
+from rldyno.usability.frameworks import Export, describe
 
-PARTS = ["--part", "install", "--part", "code", "--part", "mistakes", "--part", "save"]
+PARTS = ["--part", "install", "--part", "code", "--part", "mistakes", "--part", "save", "--part", "data"]
 
 
 def test_what_is_measured_is_true_and_kept(tmp_path: Path) -> None:
@@ -36,6 +36,9 @@ def test_what_is_measured_is_true_and_kept(tmp_path: Path) -> None:
     assert numpy["mistakes"]["dtype"]["verdict"] == "accepted"
     assert numpy["mistakes"]["dtype"]["result"] == "float64"
     for parts in (numpy, torch):
+        for loader in parts["data"]["loaders"].values():
+            assert loader["each_once"], loader
+            assert loader["shuffled"], loader
         assert parts["install"]["install_s"] is None
         assert "yours" in parts["install"]["install_reason"]
         for network in parts["save"]["networks"].values():
@@ -72,3 +75,34 @@ def test_an_export_that_needs_what_nobody_has_fails_with_words(
     assert not found["works"]
     assert "rldyno-has-no-such-package" in found["reason"]
     assert not list((tmp_path / "cache" / "usability" / "packages").iterdir())
+
+
+def test_a_real_tensorboard_watches_and_reads_all_that_was_written(tmp_path: Path) -> None:
+    description = describe("torch_")
+    assert description is not None
+    assert description.board is not None
+    found = visualisation.measure(description.board, resolve("torch"), toolchain("torch"), tmp_path)
+    assert found["error"] is None
+    assert found["readable"]
+    assert found["scalar_cpu_s"] > 0
+    assert found["watched_ratio"] > 0
+    assert found["server_cpu"] > 0
+
+
+@pytest.mark.parametrize(("framework", "export"), [("torch", "torchscript"), ("tensorflow", "savedmodel")])
+def test_an_exported_policy_serves_without_the_backend(framework: str, export: str, tmp_path: Path) -> None:
+    chain = toolchain(framework)
+    description = describe(chain.backend)
+    assert description is not None
+    found = deployment.measure(export, description.exports[export], resolve(framework), chain, tmp_path)
+    assert found["works"], found["reason"]
+    for network in found["networks"].values():
+        assert 0 < network["median_s"] <= network["p99_s"]
+
+
+def test_two_workers_meet_and_average(tmp_path: Path) -> None:
+    chain, interpreter = toolchain("torch"), resolve("torch")
+    found = parallel.run_team(chain, interpreter, "eager", "native", tmp_path)
+    assert found["error"] is None
+    assert found["means"] == "gloo"
+    assert found["nanoseconds"] > found["met_ns"] > 0

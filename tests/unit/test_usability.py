@@ -37,15 +37,36 @@ def test_every_framework_is_described(name: str) -> None:
     code: Any = source.measure(texts, description.transfers)
     assert all(code["losses"].values()), "every backend has a loss for every algorithm"
     module = ast.parse((RIG / "usability" / f"{chain.backend}.py").read_text(encoding="utf-8"))
-    (exports,) = (
+    assert keys_of(module, "EXPORTS") == set(description.exports)
+    assert keys_of(module, "BATCHES") == set(description.loaders) != set()
+    assert "board" in names_in(module)
+    assert description.board is not None
+    assert not description.board.mode or description.board.mode in chain.modes
+    for export, path in description.exports.items():
+        assert bool(path.serve) == (export != "onnx"), "ONNX files have one program for all"
+        if path.serve:
+            assert chain.import_name in path.serve
+            assert "def answer(obs):" in path.serve
+            compile(path.serve, name, "exec")
+    pins = [pin for path in description.exports.values() for pin in path.packages]
+    assert all("==" in pin for pin in (*pins, *description.board.packages))
+
+
+def keys_of(module: ast.Module, name: str) -> set[str]:
+    (found,) = (
         node.value
         for node in module.body
-        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "EXPORTS"
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name
     )
-    assert isinstance(exports, ast.Dict)
-    assert {ast.literal_eval(key) for key in exports.keys if key} == set(description.exports)
-    pins = [pin for path in description.exports.values() for pin in path.packages]
-    assert all("==" in pin for pin in pins)
+    assert isinstance(found, ast.Dict)
+    return {ast.literal_eval(key) for key in found.keys if key}
+
+
+def names_in(module: ast.Module) -> set[str]:
+    """What a module defines at its top."""
+    defined = {node.name for node in module.body if isinstance(node, ast.FunctionDef)}
+    assigned = [node for node in module.body if isinstance(node, ast.Assign)]
+    return defined | {ast.unparse(target) for node in assigned for target in node.targets}
 
 
 def test_a_message_that_names_both_sides() -> None:

@@ -1,4 +1,4 @@
-"""`rldyno usability`: what installing, writing, debugging, saving and exporting cost in each framework."""
+"""`rldyno usability`: what installing, writing, debugging, watching and deploying cost in each framework."""
 
 from __future__ import annotations
 
@@ -37,7 +37,17 @@ def usability(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Only this part; repeatable. install, start, code, mistakes, save, export, release.",
+            help="Only this part; repeatable. install, start, code, mistakes, data, visualisation, "
+            "parallel, save, export, deployment, release, community, compatibility.",
+        ),
+    ] = None,
+    releases: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Also install the releases of N earlier series, and see whether they still run the backend. "
+            "Takes minutes and gigabytes. Of --part compatibility: 3.",
         ),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure everything again.")] = False,
@@ -52,13 +62,14 @@ def usability(
     from rldyno.usability import measure
     from rldyno.usability.tables import all_tables
 
-    names, parts = chosen_frameworks(frameworks or []), chosen_parts(part or [])
+    names, parts = chosen_frameworks(frameworks or []), chosen_parts(part or [], releases is not None)
     errors = Console(stderr=True, highlight=False)
 
     def print_part(framework: str, part: str) -> None:
         errors.print(f"measuring {framework}: {part}", style="dim", markup=False)
 
-    found = measure.gather(names, parse_overrides(toolchain or []), parts, fresh, print_part)
+    given = parse_overrides(toolchain or [])
+    found = measure.gather(names, given, parts, fresh, print_part, releases or measure.EARLIER)
     tables = all_tables(found.frameworks)
     if as_json:
         print(json.dumps(found.to_json(), indent=1))
@@ -81,14 +92,16 @@ def chosen_frameworks(names: list[str]) -> list[str]:
     return list(dict.fromkeys(names)) or list(known)
 
 
-def chosen_parts(names: list[str]) -> list[str]:
+def chosen_parts(names: list[str], compatibility: bool = False) -> list[str]:
+    """Those that are named, else all but those on demand."""
     from rldyno.errors import Problem
-    from rldyno.usability.measure import PARTS
+    from rldyno.usability.measure import ON_DEMAND, PARTS
 
     for name in names:
         if name not in PARTS:
             raise Problem(f"unknown part `{name}`", fix=f"--part takes one of {', '.join(PARTS)}")
-    return [part for part in PARTS if part in names] or list(PARTS)
+    chosen = names or [part for part in PARTS if part not in ON_DEMAND]
+    return [part for part in PARTS if part in chosen or (compatibility and part == "compatibility")]
 
 
 def print_tables(tables: list[Table], absent: Mapping[str, Absent], console: Console) -> None:

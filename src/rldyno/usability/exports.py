@@ -1,25 +1,17 @@
 """Export paths, taken for real: a network is exported, read back, and its outputs held against the backend's.
 
-What exporting needs beside the framework never enters a measured toolchain. It is installed into a directory
-of its own, which a process that exports puts at the end of its path; ONNX files run in a toolchain of their
-own, onnxruntime's.
+ONNX files run in a toolchain of their own, onnxruntime's.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import shutil
-import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from rldyno.config import cache_dir, load_config
 from rldyno.errors import Problem
 from rldyno.toolchains.catalogue import Toolchain, toolchain
 from rldyno.toolchains.resolve import Interpreter, ensure
+from rldyno.usability.beside import beside
 from rldyno.usability.frameworks import Export
 from rldyno.usability.process import first_mode, rig
 from rldyno_rig.hyper import NETWORKS
@@ -67,39 +59,3 @@ def _failure(answer: Json) -> str | None:
     if not answer["difference"] <= TOLERANCE:
         return f"outputs differ by {answer['difference']:.1e}, more than {TOLERANCE:.0e}"
     return None
-
-
-def beside(interpreter: Interpreter, pins: tuple[str, ...]) -> Path:
-    """The directory that holds these packages for this interpreter, made now unless it exists."""
-    content = json.dumps([list(pins), interpreter.python, interpreter.versions], sort_keys=True)
-    key = hashlib.sha256(content.encode()).hexdigest()[:12]
-    home = cache_dir() / "usability" / "packages"
-    finished = home / f"{interpreter.framework}-{key}"
-    if finished.is_dir():
-        return finished
-    home.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(dir=home, prefix=f".{finished.name}-"))
-    try:
-        isolation = ["-I"] if interpreter.isolated else []
-        command = [str(interpreter.path), *isolation, "-m", "pip", "install", "--disable-pip-version-check"]
-        command += ["--no-input", "--no-deps", "--target", str(partial), *load_config().pip_args, *pins]
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, "PIP_USER": "0"},
-        )
-        if done.returncode != 0:
-            lines = done.stderr.strip().splitlines()
-            raise Problem(
-                f"pip could not install {' '.join(pins)}",
-                detail=lines[-1] if lines else None,
-                fix="check the network; the config file's `pip_args` are used",
-                code=1,
-            )
-        if not finished.is_dir():
-            partial.replace(finished)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return finished

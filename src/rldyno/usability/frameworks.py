@@ -41,6 +41,27 @@ class Export(_Table):
     title: str
     packages: tuple[str, ...] = ()
     """Exact pins of what exporting needs beside the toolchain; they are kept out of it."""
+    serve: str = ""
+    """A whole program that reads what was exported and defines `answer(obs)`; none for ONNX files, whose
+    program is the same for all."""
+
+
+class Loader(_Table):
+    title: str
+    own: bool = True
+    """Whether the framework brings it. False: it has none, and users write this loop."""
+
+
+class Board(_Table):
+    """What writes TensorBoard's event files."""
+
+    title: str
+    own: bool = True
+    """Whether the framework brings it. False: it has none, and this one serves any program."""
+    mode: str = ""
+    """In which it is tried; the plainest without one."""
+    packages: tuple[str, ...] = ()
+    """Exact pins of what writing needs beside the toolchain; they are kept out of it."""
 
 
 class Description(_Table):
@@ -54,6 +75,9 @@ class Description(_Table):
     """Name of a function in rldyno_rig.usability → what it needs."""
     missing: dict[str, str] = {}
     """An export path that people expect → why the framework has none."""
+    loaders: dict[str, Loader] = {}
+    """Name of an input pipeline in rldyno_rig.usability → what it is."""
+    board: Board | None = None
 
     @property
     def files(self) -> list[Path]:

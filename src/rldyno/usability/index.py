@@ -104,6 +104,19 @@ def project_files(indexes: Indexes, address: str, project: str) -> list[IndexFil
     return from_json(json.loads(body)) if kind == _JSON else from_html(body.decode(errors="replace"))
 
 
+def all_files(indexes: Indexes, name: str) -> tuple[list[IndexFile], str | None]:
+    """What all indexes that answer have; without any, why not."""
+    files: list[IndexFile] = []
+    silent = [] if indexes.addresses else ["pip uses no index here (--no-index)"]
+    for address in indexes.addresses:
+        try:
+            files += project_files(indexes, address, name)
+        except (OSError, ValueError) as error:
+            silent.append(f"{host_of(address)} did not answer for {name}")
+            silent[-1] += f": {getattr(error, 'reason', None) or error}"
+    return files, None if files else "; ".join(silent) or None
+
+
 def fetch(address: str, certificates: str | None) -> tuple[str, bytes]:
     """(content type, content)."""
     parts = urllib.parse.urlsplit(address)
@@ -172,6 +185,12 @@ def index_file(name: str, uploaded: str | None, yanked: bool) -> IndexFile | Non
         _, version = parse_sdist_filename(name)
         return IndexFile(version, day, None, yanked)
     return None
+
+
+def python_tags(python: str) -> frozenset[str]:
+    """Of wheels that this version of Python installs; those for the stable ABI of older ones are not seen."""
+    major, minor, *_ = python.split(".")
+    return frozenset({f"cp{major}{minor}", f"py{major}", f"py{major}{minor}"})
 
 
 def host_of(address: str) -> str:

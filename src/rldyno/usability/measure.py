@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +20,31 @@ from rldyno.records import files as records
 from rldyno.records.scratch import remove_abandoned_scratch, scratch_directory
 from rldyno.toolchains.catalogue import Toolchain, toolchain
 from rldyno.toolchains.resolve import Interpreter, resolve, state
-from rldyno.usability import exports, mistakes, package, process, releases, source, starting, store
+from rldyno.usability import (
+    community,
+    compatibility,
+    data,
+    deployment,
+    exports,
+    mistakes,
+    package,
+    parallel,
+    process,
+    releases,
+    source,
+    starting,
+    store,
+    visualisation,
+)
 from rldyno.usability.frameworks import Description, describe, description_path
-from rldyno.usability.index import pip_indexes
-from rldyno.usability.record import Absent, UsabilityFile, UsabilityRecord
+from rldyno.usability.index import Indexes, pip_indexes
+from rldyno.usability.record import Absent, Part, UsabilityFile, UsabilityRecord
 from rldyno_rig import identity
 from rldyno_rig.job_files import UsabilityJob
 
 Json = dict[str, Any]
 OnPart = Callable[[str, str], None]
+EARLIER = 3
 
 
 @dataclass(frozen=True)
@@ -39,6 +57,10 @@ class MeasuredFramework:
     installed: package.Installed
     distribution: str
     """Canonical name of the framework's own package."""
+    earlier: int = EARLIER
+    """Series of releases before this one that are tried."""
+    say: Callable[[str], None] = lambda line: None
+    """Tells what is tried now, of parts that take minutes."""
 
     @property
     def key(self) -> str:
@@ -81,12 +103,20 @@ def record(subject: MeasuredFramework, parts: Sequence[str], fresh: bool, on_par
     path = store.record_path(name, subject.key)
     found = store.read(path, UsabilityRecord) or new_record(subject)
     # What failed for a temporary reason, such as no network, is measured again.
-    wanted = [part for part in parts if fresh or found.parts.get(part, {"passing": True}).get("passing")]
+    wanted = [part for part in parts if fresh or not is_kept(subject, found.parts.get(part))]
     for part in wanted:
         on_part(name, part)
         found = found.with_part(part, measured(subject, part), records.now_iso())
         store.write(path, found)
     return found.only(parts)
+
+
+def is_kept(subject: MeasuredFramework, part: Part | None) -> bool:
+    """Whether what is known of a part is what is asked for, and nothing that it lacked has come since."""
+    if part is None or part.get("passing") or part.get("asked") not in (None, subject.earlier):
+        return False
+    lacked = part.get("lacks", ())
+    return not any(parallel.has_part(subject.chain, subject.interpreter, name) for name in lacked)
 
 
 def new_record(subject: MeasuredFramework) -> UsabilityRecord:
@@ -144,26 +174,69 @@ def measure_save(subject: MeasuredFramework, work: Path) -> Json:
     return process.rig(subject.interpreter, subject.chain, job, work)
 
 
+def measure_data(subject: MeasuredFramework, work: Path) -> Json:
+    return {"loaders": each(subject, subject.description.loaders, data.measure, work)}
+
+
+def measure_visualisation(subject: MeasuredFramework, work: Path) -> Json:
+    board = subject.description.board
+    if board is None:
+        return {"error": "its usability file has no [board]"}
+    return visualisation.measure(board, subject.interpreter, subject.chain, work)
+
+
+def measure_parallel(subject: MeasuredFramework, work: Path) -> Json:
+    return parallel.measure(subject.chain, subject.interpreter, subject.description.files, work)
+
+
 def measure_export(subject: MeasuredFramework, work: Path) -> Json:
-    found = {}
-    for name, path in subject.description.exports.items():
-        home = work / name
-        home.mkdir()
-        found[name] = exports.measure(name, path, subject.interpreter, subject.chain, home)
-    passing = any(path.get("passing") for path in found.values())
+    found = each(subject, subject.description.exports, exports.measure, work)
     return {
         "paths": found,
-        "passing": passing,
+        "passing": any(path.get("passing") for path in found.values()),
         "missing": dict(subject.description.missing),
         "tolerance": exports.TOLERANCE,
     }
 
 
+def measure_deployment(subject: MeasuredFramework, work: Path) -> Json:
+    found = each(subject, subject.description.exports, deployment.measure, work)
+    return {"paths": found, "passing": any(path.get("passing") for path in found.values())}
+
+
+def each(
+    subject: MeasuredFramework, ways: Mapping[str, Any], measure: Callable[..., Json], work: Path
+) -> Json:
+    """What is measured of each way that the framework's file names, in a directory of its own."""
+    found = {}
+    for name, way in ways.items():
+        home = work / name
+        home.mkdir()
+        found[name] = measure(name, way, subject.interpreter, subject.chain, home)
+    return found
+
+
 def measure_release(subject: MeasuredFramework, work: Path) -> Json:
+    return releases.measure(subject.installed[subject.distribution], indexes_of(subject))
+
+
+def measure_community(subject: MeasuredFramework, work: Path) -> Json:
+    today = datetime.now(UTC).date()
+    return community.measure(subject.installed[subject.distribution], indexes_of(subject), today)
+
+
+def measure_compatibility(subject: MeasuredFramework, work: Path) -> Json:
+    chain, interpreter = subject.chain, subject.interpreter
+    package = subject.distribution, subject.installed[subject.distribution].version
+    return compatibility.measure(
+        chain, interpreter, package, indexes_of(subject), subject.earlier, work, subject.say
+    )
+
+
+def indexes_of(subject: MeasuredFramework) -> Indexes:
     built = state(subject.chain).built
     arguments = load_config().pip_args if built is None else built.recipe.pip_args
-    indexes = pip_indexes(subject.interpreter.path, arguments)
-    return releases.measure(subject.installed[subject.distribution], indexes)
+    return pip_indexes(subject.interpreter.path, arguments)
 
 
 PARTS: dict[str, Callable[[MeasuredFramework, Path], Json]] = {
@@ -171,10 +244,18 @@ PARTS: dict[str, Callable[[MeasuredFramework, Path], Json]] = {
     "start": measure_start,
     "code": measure_code,
     "mistakes": measure_mistakes,
+    "data": measure_data,
+    "visualisation": measure_visualisation,
+    "parallel": measure_parallel,
     "save": measure_save,
     "export": measure_export,
+    "deployment": measure_deployment,
     "release": measure_release,
+    "community": measure_community,
+    "compatibility": measure_compatibility,
 }
+ON_DEMAND = ("compatibility",)
+"""Installs gigabytes, so it is measured only if it is asked for."""
 
 
 def gather(
@@ -183,13 +264,15 @@ def gather(
     parts: Sequence[str],
     fresh: bool,
     on_part: OnPart,
+    earlier: int = EARLIER,
 ) -> UsabilityFile:
     """The record of each framework, and those that are not installed."""
     found: dict[str, UsabilityRecord] = {}
     absent: dict[str, Absent] = {}
     for name in frameworks:
         try:
-            found[name] = record(find(name, overrides), parts, fresh, on_part)
+            subject = replace(find(name, overrides), earlier=earlier, say=partial(on_part, name))
+            found[name] = record(subject, parts, fresh, on_part)
         except Problem as problem:
             absent[name] = Absent(problem.message, problem.fix)
     return UsabilityFile(records.now_iso(), machine_facts(), found, absent)

@@ -6,12 +6,16 @@ Reports read from here, so nothing here may start anything.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
 from rldyno.records import files as records
 from rldyno.usability.record import SCHEMA, UsabilityFile, UsabilityRecord
+from rldyno_rig.contestant import Contestant
+
+if TYPE_CHECKING:
+    from rldyno.results.load import Results
 
 FILE = "usability.json"
 
@@ -35,6 +39,19 @@ def read(path: Path, kind: type[Content]) -> Content | None:
 def write(path: Path, content: UsabilityRecord | UsabilityFile) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     records.write_json(path, content.to_json())
+
+
+def of_results(results: Results) -> dict[str, UsabilityRecord]:
+    """Framework of the study → record, as far as one is known."""
+    return known(results.directory, ran_with(results))
+
+
+def ran_with(results: Results) -> dict[str, dict[str, str]]:
+    """Framework → the versions that its trials ran with."""
+    versions: dict[str, dict[str, str]] = {}
+    for contestant, sets in results.versions.items():
+        versions.setdefault(Contestant.parse(contestant).framework, {}).update(sets[0])
+    return versions
 
 
 def known(directory: Path, versions: dict[str, dict[str, str]]) -> dict[str, UsabilityRecord]:

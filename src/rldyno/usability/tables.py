@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from packaging.version import InvalidVersion, Version
 
 from rldyno.text.numbers import number
 from rldyno.text.tables import Table
+from rldyno.usability.cells import NOT_MEASURED, Records, figure, made
+from rldyno.usability.compatibility import RUNS, TriedRelease
 from rldyno.usability.record import Part, UsabilityRecord
+from rldyno.usability.rounds import BUSY, busy_words
+from rldyno.usability.topic_tables import (
+    community_table,
+    data_table,
+    deployment_table,
+    parallel_table,
+    topic_notes,
+    visualisation_table,
+)
 from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.hyper import NETWORKS
 
-Records = Mapping[str, UsabilityRecord]
-NOT_MEASURED = "–"
-# Load average before times were measured; measuring itself adds up to 1.
-BUSY = 1.5
+TIMED = ("start", "data", "visualisation", "parallel", "save", "deployment")
 MISTAKES = {"shape": "wrong shape", "dtype": "wrong type", "device": "wrong device"}
 ACCEPTED = {"accepted": "accepted silently", "warned": "accepted with a warning"}
 NAMED = ("names neither side", "names one side", "names both sides")
@@ -27,9 +34,15 @@ def all_tables(records: Records) -> list[Table]:
         install_table,
         code_table,
         mistakes_table,
+        data_table,
+        visualisation_table,
+        parallel_table,
         save_table,
         export_table,
+        deployment_table,
         release_table,
+        community_table,
+        compatibility_table,
         messages_table,
         notes_table,
     )
@@ -150,16 +163,23 @@ def release_table(records: Records) -> Table:
     return made("usability-release", "Releases and Pythons", columns, records, ("release",), row)
 
 
-def made(
-    name: str, title: str, columns: Sequence[str], records: Records, parts: Sequence[str], row: Any
-) -> Table:
-    """A table with a row for each framework of which one of the parts was measured."""
-    rows = [row(framework, record) for framework, record in records.items() if any_of(record, parts)]
-    return Table(name, title, ("Framework", *columns), tuple(rows))
+def compatibility_table(records: Records) -> Table:
+    rows = [row for name, record in records.items() for row in compatibility_rows(name, record)]
+    columns = ("Framework", "Release", "Released", "Runs the backend", "Update, µs", "Now, µs")
+    return Table("usability-compatibility", "Earlier releases, with the same code", columns, tuple(rows))
 
 
-def any_of(record: UsabilityRecord, parts: Sequence[str]) -> bool:
-    return any(record.part(name) for name in parts)
+def compatibility_rows(name: str, record: UsabilityRecord) -> Iterator[tuple[str, ...]]:
+    found = record.part("compatibility")
+    for release in map(TriedRelease.from_json, found.get("releases", ())):
+        yield (
+            f"{name}:{found['mode']}",
+            release.version,
+            release.released or NOT_MEASURED,
+            "yes" if release.state == RUNS else f"no: it {release.state}",
+            figure(release.update_s, 1e6),
+            figure(found["update_s"], 1e6),
+        )
 
 
 def messages_table(records: Records) -> Table:
@@ -192,22 +212,28 @@ def notes(records: Records) -> Iterator[tuple[str, str]]:
             yield name, f"packages installed: {ways}"
         if release.get("reason"):
             yield name, f"no release date: {release['reason']}"
+        yield from ((name, text) for text in compatibility_notes(record.part("compatibility")))
+        yield from ((name, text) for text in topic_notes(record))
         for mode, found in record.part("start").get("first_update", {}).items():
             if found["reason"]:
                 yield name, f"no first update of {mode}: {found['reason']}"
-        load = max(record.part(timed).get("load_before", 0.0) for timed in ("start", "save"))
+        load = max(record.part(timed).get("load_before", 0.0) for timed in TIMED)
         if load > BUSY:
-            yield name, f"the machine was busy (load {load:.1f}): times may be too long{cpu_words(record)}"
+            yield name, f"{busy_words(load)}: times may be too long{cpu_words(record)}"
+
+
+def compatibility_notes(found: Part) -> Iterator[str]:
+    if found.get("reason"):
+        yield f"earlier releases were not tried: {found['reason']}"
+    for release in map(TriedRelease.from_json, found.get("releases", ())):
+        if release.reason:
+            yield f"{release.version} {release.state}: {release.reason}"
 
 
 def cpu_words(record: UsabilityRecord) -> str:
     """CPU time hardly depends on what else runs."""
     used = record.part("start").get("import_cpu_s")
     return "" if used is None else f"; the import used {number(used)} s of CPU time"
-
-
-def figure(value: float | None, scale: float = 1.0) -> str:
-    return NOT_MEASURED if value is None else number(value * scale)
 
 
 def first_updates(started: Part) -> str:

@@ -1,13 +1,15 @@
-"""Chainer: `chainer.serializers` and ONNX."""
+"""Chainer: `chainer.serializers`, ONNX and `SerialIterator`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import chainer
 import chainer.functions as F  # noqa: N812 (its community writes it so)
 import numpy as np
+
+from rldyno_rig.usability.boards import tensorboardx
 
 SAVED_BY = "chainer.serializers.save_npz and load_npz"
 
@@ -51,4 +53,15 @@ def onnx(learner: Any, obs: np.ndarray, directory: Path) -> None:
     onnx_chainer.export(Network(learner), obs, filename=str(directory / "model.onnx"))
 
 
+def serial_iterator(arrays: List[np.ndarray], rows: int, epochs: int) -> Iterator[Tuple[np.ndarray, ...]]:
+    data = chainer.datasets.TupleDataset(*arrays)
+    loader = chainer.iterators.SerialIterator(data, rows, repeat=False, shuffle=True)
+    for _ in range(epochs):
+        for batch in loader:
+            yield chainer.dataset.concat_examples(batch)
+        loader.reset()
+
+
+board = tensorboardx
+BATCHES: Dict[str, Callable[..., Any]] = {"serialiterator": serial_iterator}
 EXPORTS: Dict[str, Callable[..., Any]] = {"onnx": onnx}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import jax
 import jax.export
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from rldyno_rig.backends.jax_maths import forward, prepare
+from rldyno_rig.usability.boards import tensorboardx
 
 SAVED_BY = "jax.numpy.savez and jax.numpy.load"
 
@@ -35,4 +36,15 @@ def stablehlo(learner: Any, obs: np.ndarray, directory: Path) -> Tuple[Any, ...]
     return jax.export.deserialize(bytearray(path.read_bytes())).call(obs)
 
 
+def numpy_loop(arrays: List[np.ndarray], rows: int, epochs: int) -> Iterator[List[jax.Array]]:
+    """The plain loop, with the copy that makes its batches arrays of JAX."""
+    rng = np.random.default_rng()
+    for _ in range(epochs):
+        order = rng.permutation(len(arrays[0]))
+        for first in range(0, len(order), rows):
+            yield jax.device_put([array[order[first : first + rows]] for array in arrays])
+
+
+board = tensorboardx
+BATCHES: Dict[str, Callable[..., Any]] = {"numpy": numpy_loop}
 EXPORTS: Dict[str, Callable[..., Any]] = {"stablehlo": stablehlo}

@@ -3,60 +3,82 @@
 from __future__ import annotations
 
 import os
-import statistics
 import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict
 
 import numpy as np
 
-from rldyno_rig import hyper, schema, synthetic
-from rldyno_rig.algorithms import ALGORITHMS, synthetic_batch, update_rows
+from rldyno_rig import schema, synthetic
 from rldyno_rig.hyper import NETWORKS
 from rldyno_rig.job_files import USABILITY_FILE, UsabilityJob, read_json
-from rldyno_rig.loading import load_backend, load_beside
-from rldyno_rig.spec import Params, Spec, draw_params
+from rldyno_rig.loading import load_beside
+from rldyno_rig.spec import Params
+from rldyno_rig.team.names import home
+from rldyno_rig.team.team import own_rank
 from rldyno_rig.training import write_json
+from rldyno_rig.usability.boards import watch
+from rldyno_rig.usability.learner import built, largest, size_of, timed, updating
+from rldyno_rig.usability.pipelines import load_data
+from rldyno_rig.usability.reducing import first_reduction
+from rldyno_rig.usability.serving import GIVEN_FILE, MADE, export_policy, serve
 
 ANSWER_FILE = "answer.json"
-MADE, ONNX_FILE, GIVEN_FILE = "made", "model.onnx", "given.npz"
-DTYPE = "float32"
+ONNX_FILE = "model.onnx"
 ROWS = 8
-REPEATS = 5
+UPDATES = 20
+"""Of one repeat."""
 
 
 def answer(directory: Path, started_ns: int) -> int:
-    """Reads usability.json, a `UsabilityJob`; writes answer.json."""
+    """Reads usability.json, a `UsabilityJob`; writes answer.json, each worker of a team in its home."""
     job = UsabilityJob.from_json(read_json(directory / USABILITY_FILE))
-    # Packages that only exporting needs come after the toolchain's own, so that they replace none of them.
+    # Packages that only this part needs come after the toolchain's own, so that they replace none of them.
     sys.path.extend(job.paths)
     parts: Dict[str, Callable[[UsabilityJob, Path], Dict[str, Any]]] = {
         "first_update": first_update,
+        "update": warm_update,
         "save": save_and_load,
         "export": export,
         "onnxruntime": run_onnx,
+        "data": load_data,
+        "watch": watch,
+        "export_policy": export_policy,
+        "serve": serve,
+        "first_reduction": first_reduction,
     }
     os.environ.setdefault(schema.SPAWN_VARIABLE, str(started_ns))
+    place = home(directory, own_rank() if job.workers > 1 else 0)
     try:
         found = parts[job.part](job, directory)
     except Exception as problem:
         traceback.print_exc()
         text = str(problem).strip()
         found = {"error": "{}: {}".format(type(problem).__name__, text) if text else type(problem).__name__}
-    write_json(directory / ANSWER_FILE, {"error": None, **found})
+    write_json(place / ANSWER_FILE, {"error": None, **found})
     return 0
 
 
 def first_update(job: UsabilityJob, directory: Path) -> Dict[str, Any]:
     """Nanoseconds from the spawn of this process until the loss of a first DQN update is on the host."""
     spawned_ns = int(os.environ[schema.SPAWN_VARIABLE])
-    backend, spec, learner = built(job, "mlp")
-    rng = np.random.default_rng(0)
-    batch = synthetic_batch(spec, rng, DTYPE, backend.INDEX_DTYPE, update_rows(spec))
-    learner.read(learner.update(learner.put(*batch), spec.hyper.learning_rate))
+    learner, update = updating(job, "mlp")
+    learner.read(update())
     return {"nanoseconds": time.perf_counter_ns() - spawned_ns}
+
+
+def warm_update(job: UsabilityJob, directory: Path) -> Dict[str, Any]:
+    """Seconds of one DQN update that is not the first."""
+    learner, update = updating(job, "mlp")
+
+    def some() -> None:
+        for _ in range(UPDATES):
+            update()
+        learner.drain()
+
+    return {"update_s": timed(some) / UPDATES}
 
 
 def save_and_load(job: UsabilityJob, directory: Path) -> Dict[str, Any]:
@@ -126,39 +148,3 @@ def run_onnx(job: UsabilityJob, directory: Path) -> Dict[str, Any]:
         "difference": largest(list(given.values()), outputs),
         "versions": {"onnxruntime": onnxruntime.__version__},
     }
-
-
-def built(job: UsabilityJob, network: str, seed: int = 0) -> Tuple[Any, Spec, Any]:
-    """The backend, the spec of a DQN and its learner, as a trial makes them."""
-    backend = load_backend(job.backend)
-    agent = ALGORITHMS["dqn"]
-    if network == hyper.CNN:
-        spec = agent.spec(agent.hyper(convolutions=hyper.CNN_SMALL), (4, 84, 84), agent.image_dtype, 6)
-    else:
-        spec = agent.spec(agent.hyper(), (4,), "float32", 2)
-    params = draw_params(spec, np.random.default_rng(seed))
-    return backend, spec, backend.make(spec, params, job.mode, "cpu", DTYPE)
-
-
-def largest(expected: List[np.ndarray], found: Any) -> float:
-    """Largest absolute difference; outputs of another number or shape are an error, not a difference."""
-    arrays = [np.asarray(array) for array in found]
-    shapes, wanted = [array.shape for array in arrays], [array.shape for array in expected]
-    if shapes != wanted:
-        raise ValueError("it returns outputs of shapes {}, not {}".format(shapes, wanted))
-    return max(float(np.max(np.abs(one - other))) for one, other in zip(expected, arrays))
-
-
-def size_of(directory: Path) -> int:
-    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
-
-
-def timed(action: Callable[[], Any]) -> float:
-    """Median seconds of a few calls, after one that is not counted."""
-    action()
-    spent = []
-    for _ in range(REPEATS):
-        began = time.perf_counter()
-        action()
-        spent.append(time.perf_counter() - began)
-    return statistics.median(spent)

@@ -1,14 +1,15 @@
-"""MXNet: `mx.nd.save`, symbol files and ONNX."""
+"""MXNet: `mx.nd.save`, symbol files and ONNX, Gluon's `DataLoader` and `NDArrayIter`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import mxnet as mx
 import numpy as np
 
 from rldyno_rig.backends.mxnet_maths import Model, run_forward
+from rldyno_rig.usability.boards import tensorboardx
 
 SAVED_BY = "mx.nd.save and mx.nd.load"
 
@@ -48,4 +49,21 @@ def onnx(learner: Any, obs: np.ndarray, directory: Path) -> None:
     )
 
 
+def data_loader(arrays: List[np.ndarray], rows: int, epochs: int) -> Iterator[List[Any]]:
+    data = mx.gluon.data.ArrayDataset(*arrays)
+    loader = mx.gluon.data.DataLoader(data, batch_size=rows, shuffle=True)
+    for _ in range(epochs):
+        yield from loader
+
+
+def array_iter(arrays: List[np.ndarray], rows: int, epochs: int) -> Iterator[List[Any]]:
+    loader = mx.io.NDArrayIter(arrays, batch_size=rows, shuffle=True)
+    for _ in range(epochs):
+        for batch in loader:
+            yield batch.data
+        loader.reset()
+
+
+board = tensorboardx
+BATCHES: Dict[str, Callable[..., Any]] = {"dataloader": data_loader, "ndarrayiter": array_iter}
 EXPORTS: Dict[str, Callable[..., Any]] = {"symbol": symbol, "onnx": onnx}

@@ -7,6 +7,9 @@ from typing import Any, Callable, Dict
 
 import numpy as np
 
+from rldyno_rig.usability import plain_loop
+from rldyno_rig.usability.boards import tensorboardx
+
 SAVED_BY = "numpy.savez"
 
 
@@ -20,4 +23,6 @@ def load(path: Path, like: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
         return dict(file)
 
 
+board = tensorboardx
+BATCHES: Dict[str, Callable[..., Any]] = {"numpy": plain_loop.batches}
 EXPORTS: Dict[str, Callable[..., Any]] = {}

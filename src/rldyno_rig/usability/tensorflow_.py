@@ -1,14 +1,15 @@
-"""TensorFlow: `tf.train.Checkpoint`, SavedModel, TensorFlow Lite and ONNX."""
+"""TensorFlow: `tf.train.Checkpoint`, SavedModel, TensorFlow Lite and ONNX, `tf.data`, `tf.summary`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from rldyno_rig.backends.tensorflow_maths import forward
+from rldyno_rig.usability.boards import Board
 
 SAVED_BY = "tf.train.Checkpoint of variables"
 
@@ -28,7 +29,7 @@ class Network(tf.Module):
 
     def __init__(self, learner: Any, obs: np.ndarray) -> None:
         super().__init__()
-        self.kept = {name: tf.Variable(array) for name, array in learner.weights.items()}
+        self.kept = {name: tf.Variable(array) for name, array in learner._named(learner.weights).items()}
         model = learner.model
 
         @tf.function(input_signature=[tf.TensorSpec(obs.shape, obs.dtype, "obs")], autograph=False)
@@ -68,4 +69,22 @@ def onnx(learner: Any, obs: np.ndarray, directory: Path) -> None:
     tf2onnx.convert.from_function(network.serve, input_signature=signature, output_path=path)
 
 
+def dataset(arrays: List[np.ndarray], rows: int, epochs: int) -> Iterator[Tuple[Any, ...]]:
+    data = tf.data.Dataset.from_tensor_slices(tuple(arrays))
+    data = data.shuffle(len(arrays[0])).batch(rows).prefetch(tf.data.AUTOTUNE)
+    for _ in range(epochs):
+        yield from data
+
+
+def board(directory: Path) -> Board:
+    writer = tf.summary.create_file_writer(str(directory))
+
+    def write(tag: str, value: float, step: int) -> None:
+        with writer.as_default():
+            tf.summary.scalar(tag, value, step=step)
+
+    return Board(write, writer.flush, writer.close)
+
+
+BATCHES: Dict[str, Callable[..., Any]] = {"dataset": dataset}
 EXPORTS: Dict[str, Callable[..., Any]] = {"savedmodel": saved_model, "tflite": lite, "onnx": onnx}

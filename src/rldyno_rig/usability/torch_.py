@@ -1,14 +1,16 @@
-"""PyTorch: `torch.save`, TorchScript, `torch.export` and ONNX."""
+"""PyTorch: `torch.save`, TorchScript, `torch.export` and ONNX, `DataLoader`, `SummaryWriter`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy as np
 import torch
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
 from rldyno_rig.backends.torch_maths import forward
+from rldyno_rig.usability.boards import Board
 
 SAVED_BY = "torch.save and torch.load(weights_only=True)"
 
@@ -58,6 +60,29 @@ def host(outputs: Tuple[torch.Tensor, ...]) -> Tuple[np.ndarray, ...]:
     return tuple(output.detach().numpy() for output in outputs)
 
 
+def data_loader(arrays: List[np.ndarray], rows: int, epochs: int) -> Iterator[List[torch.Tensor]]:
+    data = TensorDataset(*map(torch.from_numpy, arrays))
+    loader = DataLoader(data, batch_size=rows, shuffle=True)
+    for _ in range(epochs):
+        yield from loader
+
+
+def batch_sampler(arrays: List[np.ndarray], rows: int, epochs: int) -> Iterator[List[torch.Tensor]]:
+    data = TensorDataset(*map(torch.from_numpy, arrays))
+    sampler = BatchSampler(RandomSampler(data), rows, drop_last=False)
+    loader = DataLoader(data, sampler=sampler, batch_size=None)
+    for _ in range(epochs):
+        yield from loader
+
+
+def board(directory: Path) -> Board:
+    from torch.utils.tensorboard import SummaryWriter
+
+    writer = SummaryWriter(str(directory))
+    return Board(writer.add_scalar, writer.flush, writer.close)
+
+
+BATCHES: Dict[str, Callable[..., Any]] = {"dataloader": data_loader, "batchsampler": batch_sampler}
 EXPORTS: Dict[str, Callable[..., Any]] = {
     "torchscript": torchscript,
     "torch.export": exported_program,
