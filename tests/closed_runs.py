@@ -30,13 +30,19 @@ CONTESTANTS = [
 
 
 def trained_actions(
-    contestant: str, interpreter: Interpreter, algorithm: str, dtype: str, steps: int, home: Path
+    contestant: str,
+    interpreter: Interpreter,
+    algorithm: str,
+    dtype: str,
+    steps: int,
+    home: Path,
+    **more: Any,
 ) -> list[int]:
-    """The first actions of a closed-division run with a fixed seed."""
+    """The first actions of a closed-division run with a fixed seed; `more` are hyper-parameters."""
     framework, _, mode = contestant.partition(":")
     chain = toolchain(framework)
     home.mkdir(parents=True)
-    (home / TRIAL_FILE).write_text(json.dumps(trial(framework, mode, algorithm, dtype, steps)))
+    (home / TRIAL_FILE).write_text(json.dumps(trial(framework, mode, algorithm, dtype, steps, **more)))
     done = subprocess.run(
         [str(interpreter.path), "-I", str(Path(rldyno_rig.__file__).parent), "train", str(home)],
         env={**os.environ, **chain.worker_variables(1, hyper.MLP)},
@@ -47,7 +53,7 @@ def trained_actions(
     return [int(line) for line in (home / ACTIONS_FILE).read_text().split()]
 
 
-def trial(framework: str, mode: str, algorithm: str, dtype: str, steps: int) -> dict[str, Any]:
+def trial(framework: str, mode: str, algorithm: str, dtype: str, steps: int, **more: Any) -> dict[str, Any]:
     """Small, and learning from early on, so that every action depends on many updates."""
     values = ALGORITHMS[algorithm].defaults("CartPole-v1")
     changes: dict[str, Any] = {"hidden": (32, 32)}
@@ -55,7 +61,7 @@ def trial(framework: str, mode: str, algorithm: str, dtype: str, steps: int) -> 
         changes.update(learning_starts=100, train_every=4, target_sync=100)
     if algorithm == "dqn":
         changes.update(epsilon_steps=200, epsilon_end=0.05)
-    values = dataclasses.replace(values, **changes)
+    values = dataclasses.replace(values, **{**changes, **more})
     return TrialFile(
         trial="closed",
         contestant=Contestant(framework, mode),

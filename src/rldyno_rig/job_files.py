@@ -166,13 +166,23 @@ class UsabilityJob:
     backend: str
     """Module of `rldyno_rig.backends` and of `rldyno_rig.usability`."""
     part: str
-    """first_update, save, export or onnxruntime."""
+    """One of those that `rldyno_rig.usability.job` lists."""
     mode: str = ""
     network: str = ""
     export: str = ""
     """A name in the module's EXPORTS."""
     paths: Tuple[str, ...] = ()
-    """Where packages are that only exporting needs."""
+    """Where packages are that only this part needs."""
+    loader: str = ""
+    """A name in the module's BATCHES."""
+    server: int = 0
+    """Process group of a TensorBoard that watches; 0 without one."""
+    runtime: str = ""
+    """The module that runs what was exported."""
+    program: str = ""
+    """It reads what was exported, and defines `answer(obs)`."""
+    workers: int = 1
+    collective: str = ""
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> UsabilityJob:

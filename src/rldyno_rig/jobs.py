@@ -13,6 +13,10 @@ def run(arguments: List[str], started_ns: int) -> int:
         from rldyno_rig.training import train
 
         return train(directory, started_ns)
+    if job == "guest":
+        from rldyno_rig.guest.job import run_guest
+
+        return run_guest(directory, started_ns)
     if job == "fill":
         from rldyno_rig.training import fill
 
@@ -41,4 +45,8 @@ def run(arguments: List[str], started_ns: int) -> int:
         from rldyno_rig.usability.job import answer
 
         return answer(directory, started_ns)
+    if job == "open":
+        from rldyno_rig.open.job import serve as serve_open
+
+        return serve_open(directory)
     raise SystemExit("unknown job {!r}".format(job))

@@ -35,6 +35,8 @@ class WorkerResult:
     """Duration of the training loop."""
     phases_ns: Mapping[str, int] = field(default_factory=dict)
     """Phase of the training loop → time spent in it."""
+    calls: Mapping[str, int] = field(default_factory=dict)
+    """Phase → how often the loop called what the phase times; empty in older records. See `phase_calls`."""
     learning: Optional[Section] = None
     """Step and time of the first update; None without one."""
     threshold: Optional[Section] = None

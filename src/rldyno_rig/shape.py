@@ -30,6 +30,11 @@ class Shape:
     """(name, value) of each hyper-parameter that the learner computes with, by name."""
 
     @property
+    def members(self) -> int:
+        """Of the ensemble that runs in it: 1 without one, and in records of before there were any."""
+        return int(dict(self.hyper).get("members", 1))
+
+    @property
     def key(self) -> str:
         """Short and the same for equal shapes, for names of files."""
         text = json.dumps(self.to_json(), sort_keys=True)
@@ -63,11 +68,13 @@ class Shape:
         values = dict(self.hyper)
         layers = ["{}×{}/{}".format(*layer) for layer in values.get("convolutions") or ()]
         network = "-".join([*layers, *map(str, values.get("hidden") or ())])
-        return "{} → {} {} → {}, act {}, update {} rows ({})".format(
+        together = " × {} members".format(self.members) if self.members > 1 else ""
+        return "{} → {} {} → {}{}, act {}, update {} rows ({})".format(
             "×".join(map(str, self.observation_shape)),
             network,
             values.get("activation", ""),
             self.actions,
+            together,
             self.act_rows,
             self.update_rows,
             self.key[:4],

@@ -15,7 +15,8 @@ import numpy as np
 from rldyno_rig import algorithms, envs, footprint, hyper, identity, schema, spec, synthetic, transfers
 from rldyno_rig.algorithms import ALGORITHMS, stacked_batch, synthetic_batch, update_rows, updates_per_call
 from rldyno_rig.algorithms.algorithm import Job, many_of
-from rldyno_rig.backends.contract import Backend, TeamLearner
+from rldyno_rig.algorithms.ensemble import acted_once, assembled, members_of
+from rldyno_rig.backends.contract import Backend, Learner, TeamLearner
 from rldyno_rig.clock import COMMUNICATE, Clock
 from rldyno_rig.facts_file import WorkerFacts
 from rldyno_rig.loading import load_backend
@@ -26,7 +27,7 @@ from rldyno_rig.recorder import Recorder
 from rldyno_rig.result_file import ANOTHER, WorkerResult, crashed
 from rldyno_rig.team.names import home
 from rldyno_rig.team.share import share, share_of_budget
-from rldyno_rig.team.team import join, own_rank
+from rldyno_rig.team.team import HOST, join, own_rank
 from rldyno_rig.trial_file import TrialFile
 
 WARM_UP_CALLS = 3
@@ -64,7 +65,20 @@ def _recorder(own: Path, trial: TrialFile, spawn_ns: int) -> Recorder:
         return Recorder(own, trial.budget, clock, spawn_ns)
     # A worker that does not come is named before the trial runner takes those that wait for hung.
     team = join(trial.workers, trial.collective, clock, trial.hang_timeout_s / 2)
+    if trial.collective == HOST:
+        start_mpi()
     return Recorder(own, share_of_budget(trial.budget, team.size), clock, spawn_ns, team)
+
+
+def start_mpi() -> None:
+    """Before any framework is loaded.
+
+    Started after MXNet or TensorFlow on two nodes of Slurm, MPICH 5.0.2 sent other bytes of the process than
+    its address through PMI2: 0 of 14 starts went well, started before them 16 of 16.
+    """
+    from mpi4py import MPI
+
+    assert MPI.Is_initialized()
 
 
 def _train(
@@ -109,6 +123,7 @@ def _train(
         train_start_ns=clock.started - spawn_ns,
         train_ns=sum(clock.spent),
         phases_ns={**clock.phases(), **communication},
+        calls=phase_calls(job, steps),
         learning=recorder.learning if recorder.updates else None,
         threshold=recorder.threshold,
         final_return=recorder.final_return(),
@@ -122,6 +137,22 @@ def _train(
         device_memory=transfers.device_memory(backend, trial.device),
         team=team.finish() if team else None,
     )
+
+
+def phase_calls(job: Job, steps: int) -> Dict[str, int]:
+    """Phase → calls of this worker. `store` and `other` are what lies between calls.
+
+    One call of `update_many` is one transfer, but as many updates as it makes.
+    """
+    recorder = job.recorder
+    batches = recorder.updates // updates_per_call(job.spec, job.learner)
+    return {
+        "environment": steps // job.env.count,
+        "act": recorder.acts,
+        "transfer": recorder.acts + batches,
+        "update": recorder.updates,
+        "read": recorder.reads,
+    }
 
 
 def _why(reason: str) -> str:
@@ -151,8 +182,13 @@ def build(trial: TrialFile, backend: Backend, recorder: Recorder) -> Job:
     )
     job_spec = algorithm.spec(values, env.observation_shape, env.observation_dtype, env.actions)
     random = streams(trial.seed, rank)
-    params = spec.draw_params(job_spec, random.weights)
-    learner = backend.make(job_spec, params, trial.mode, trial.device, trial.dtype)
+
+    def make() -> Learner:
+        """Each one draws weights of its own, the first of an ensemble those of an agent alone."""
+        params = spec.draw_params(job_spec, random.weights)
+        return backend.make(job_spec, params, trial.mode, trial.device, trial.dtype)
+
+    learner = assembled(job_spec, make, backend.INDEX_DTYPE)
     if team is not None:
         cast(TeamLearner, learner).join(team)
     return Job(
@@ -174,13 +210,14 @@ def warm_up(job: Job, first_called: Callable[[], None]) -> transfers.Sizes:
     """
     learner, rng = job.learner, np.random.default_rng(0)
     together = updates_per_call(job.spec, learner)
-    update = many_of(learner, together) or learner.update
     before = learner.state()
     for call in range(WARM_UP_CALLS):
         observed = synthetic.acting(job.spec, rng, job.dtype.name, job.env.count)
-        acted = learner.act(*learner.put(*observed))
-        batch = _synthetic(job, rng, together)
-        _, priorities = learner.read(update(learner.put(*batch), job.spec.hyper.learning_rate))
+        acted = acted_once(learner, learner.put(*observed))
+        for member in members_of(learner):
+            update = many_of(member, together) or member.update
+            batch = _synthetic(job, rng, together)
+            _, priorities = member.read(update(member.put(*batch), job.spec.hyper.learning_rate))
         learner.sync_target()
         if call == 0:
             learner.drain()

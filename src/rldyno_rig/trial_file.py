@@ -14,6 +14,7 @@ from typing import Any, Dict, FrozenSet, Mapping, Optional
 from rldyno_rig import schema
 from rldyno_rig.contestant import Contestant
 from rldyno_rig.envs.atari_rules import AtariRules
+from rldyno_rig.guest.file import Guest
 
 Json = Dict[str, Any]
 
@@ -84,6 +85,8 @@ class TrialFile:
     """None leaves the environment's own limit."""
     atari: Optional[AtariRules] = None
     """None where the environment is no `ALE/…-v5`, or was recorded before there were rules."""
+    guest: Optional[Guest] = None
+    """The script that runs in place of a backend, of contestants such as `script:train.py`."""
     device: str = "cpu"
     cores: int = 1
     workers: int = 1
@@ -116,7 +119,7 @@ class TrialFile:
 
     def __post_init__(self) -> None:
         if not self.backend:
-            object.__setattr__(self, "backend", self.contestant.framework + "_")
+            object.__setattr__(self, "backend", self.contestant.family + "_")
 
     @property
     def cpus(self) -> int:
@@ -137,6 +140,7 @@ class TrialFile:
         known["contestant"] = Contestant.parse(values["contestant"])
         known["budget"] = Budget.from_json(values["budget"])
         known["atari"] = AtariRules.from_json(values["atari"]) if values.get("atari") else None
+        known["guest"] = Guest.from_json(values["guest"]) if values.get("guest") else None
         known["conditions"] = Conditions.from_json(values.get("conditions") or {})
         return TrialFile(**known)
 
@@ -153,6 +157,7 @@ class TrialFile:
             "environment": self.environment,
             "max_episode_steps": self.max_episode_steps,
             "atari": self.atari.to_json() if self.atari else None,
+            "guest": self.guest.to_json() if self.guest else None,
             "device": self.device,
             "cores": self.cores,
             "workers": self.workers,

@@ -61,6 +61,28 @@ def test_same_seed_same_actions(
     assert first is None, f"{contestant} takes another action than {REFERENCE} at step {first}"
 
 
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("vote", ["mean", "majority"])
+@pytest.mark.parametrize("contestant", sorted(QUICK))
+def test_ensembles_take_the_same_actions(
+    contestant: str, vote: str, interpreters: dict[str, Interpreter], tmp_path: Path
+) -> None:
+    runs = [
+        trained_actions(
+            name,
+            interpreters[name.partition(":")[0]],
+            "dqn",
+            "float64",
+            STEPS,
+            tmp_path / name.replace(":", "-"),
+            members=3,
+            vote=vote,
+        )
+        for name in (REFERENCE, contestant)
+    ]
+    assert runs[0] == runs[1]
+
+
 def test_the_reference_run_is_not_trivial(expected: dict[str, list[int]]) -> None:
     """Both actions are taken, and every algorithm takes others."""
     for actions in expected.values():

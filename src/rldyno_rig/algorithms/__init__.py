@@ -10,7 +10,7 @@ from typing import Any, Iterator
 import numpy as np
 
 from rldyno_rig.algorithms.algorithm import Algorithm, Job, Registry, many_of
-from rldyno_rig.backends.contract import Learner
+from rldyno_rig.backends.contract import Agent
 from rldyno_rig.spec import Spec
 from rldyno_rig.synthetic import Draw
 
@@ -67,7 +67,7 @@ def update_rows(spec: Spec) -> int:
     return LEARNERS[spec.algorithm].rows(spec.hyper)
 
 
-def updates_per_call(spec: Spec, learner: Learner) -> int:
+def updates_per_call(spec: Spec, learner: Agent) -> int:
     """How many updates one call makes in training."""
     count = LEARNERS[spec.algorithm].at_once(spec)
     return 1 if many_of(learner, count) is None else count

@@ -11,10 +11,10 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple, Ty
 
 import numpy as np
 
-from rldyno_rig.backends.contract import Learner
+from rldyno_rig.backends.contract import Agent
 from rldyno_rig.envs.atari_rules import is_preprocessed
 from rldyno_rig.envs.environment import Environment
-from rldyno_rig.hyper import MLP, tuples
+from rldyno_rig.hyper import MLP, to_json, tuples
 from rldyno_rig.parts.streams import Streams
 from rldyno_rig.recorder import Recorder
 from rldyno_rig.spec import ADAM, Head, Network, Spec
@@ -26,14 +26,14 @@ class Job(NamedTuple):
 
     spec: Spec
     env: Environment
-    learner: Learner
+    learner: Agent
     streams: Streams
     recorder: Recorder
     dtype: np.dtype
     index_dtype: np.dtype
 
 
-def many_of(learner: Learner, count: int) -> Optional[Callable[[Any, float], Any]]:
+def many_of(learner: Agent, count: int) -> Optional[Callable[[Any, float], Any]]:
     """The learner's `update_many`, where it has one, there are several updates to make at once, and no others
     with whom it averages each gradient.
     """
@@ -100,6 +100,10 @@ class Algorithm:
     def hyper_from_json(self, values: Mapping[str, Any]) -> Any:
         """JSON's lists become tuples again; an unknown field is an error."""
         return self.hyper(**{name: tuples(value) for name, value in values.items()})
+
+    def completed(self, values: Mapping[str, Any]) -> Dict[str, Any]:
+        """Recorded hyper-parameters with the fields that came later: their defaults do what was done then."""
+        return {**to_json(self.hyper()), **values}
 
     def spec(
         self, hyper: Any, observation_shape: Tuple[int, ...], observation_dtype: str, actions: int

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator, NamedTuple
+from typing import Any, Callable, Iterator, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
 from rldyno_rig.algorithms.algorithm import Algorithm, Job, Variant
+from rldyno_rig.algorithms.ensemble import MEAN, Ensemble, members_of
 from rldyno_rig.algorithms.loop import beat, finish
 from rldyno_rig.algorithms.replayed import first_update, memory_of
 from rldyno_rig.clock import ACT, ENVIRONMENT, STORE, TRANSFER, UPDATE
 from rldyno_rig.hyper import CNN_LARGE, Replayed
 from rldyno_rig.parts.exploration import Decision, epsilon_greedy
+from rldyno_rig.parts.masks import Masks
 from rldyno_rig.parts.replay import Memory
 from rldyno_rig.parts.schedules import linear
 from rldyno_rig.schema import TRACED_STEPS
@@ -22,7 +24,7 @@ from rldyno_rig.synthetic import Draw
 
 @dataclass(frozen=True)
 class Dqn(Replayed):
-    """Deep Q-network (Mnih et al. 2015), optionally double (van Hasselt et al. 2016)."""
+    """Deep Q-network (Mnih et al. 2015), optionally double (van Hasselt et al. 2016), or an ensemble."""
 
     epsilon_start: float = 1.0
     """Share of random actions at the first step."""
@@ -36,6 +38,12 @@ class Dqn(Replayed):
     """Q = V + A − mean A (Wang et al. 2016)."""
     huber_delta: float = 1.0
     """Width of the quadratic part of the loss. [return]"""
+    members: int = 1
+    """Networks that are trained side by side from one memory and decide together. [networks]"""
+    vote: str = MEAN
+    """How several members decide: mean, of their action values, or majority, of their greedy actions."""
+    mask: float = 0.8
+    """Share of the memory's transitions that each of several members learns from (Osband et al. 2016)."""
 
 
 class DqnBatch(NamedTuple):
@@ -55,6 +63,7 @@ def train(job: Job) -> int:
     memory, store, episodes = memory_of(job, obs, count if hyper.n_step == 1 else 1)
     recorder.replay_bytes, recorder.replay_rows = memory.nbytes, memory.capacity
     learn = updates(job, memory)
+    members = len(members_of(learner))
 
     step = acts = 0
     handle = None
@@ -93,7 +102,7 @@ def train(job: Job) -> int:
             beat(job, step, handle)
         if step >= max_steps or recorder.reason is not None:
             break
-    return finish(job, step, acts, handle)
+    return finish(job, step, acts * members, handle)
 
 
 def exploration(job: Job) -> Iterator[Decision]:
@@ -110,11 +119,14 @@ def exploration(job: Job) -> Iterator[Decision]:
 
 
 def updates(job: Job, memory: Memory) -> Callable[[int], Any]:
-    """The round of updates that follows an environment step; it returns the handle of the last one."""
+    """The round of updates that follows an environment step; it returns the handle of the last one.
+
+    Of several members each makes every update of the round, on a batch of its own.
+    """
     hyper: Dqn = job.spec.hyper
     recorder, mark = job.recorder, job.recorder.clock.mark
-    put, update = job.learner.put, job.learner.update
-    sample = memory.sampler(job.streams.sample, hyper.batch_size)
+    update, made = job.learner.update, hyper.updates_per_train * len(members_of(job.learner))
+    put, sample = batches(job, memory)
     rate = linear(hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps)
     rounds = hyper.updates_per_train
 
@@ -130,10 +142,21 @@ def updates(job: Job, memory: Memory) -> Callable[[int], Any]:
             mark(TRANSFER)
             handle = update(placed, lr)
             mark(UPDATE)
-        recorder.updates += rounds
+        recorder.updates += made
         return handle
 
     return learn
+
+
+def batches(job: Job, memory: Memory) -> Tuple[Callable[..., Any], Callable[[], Sequence[Any]]]:
+    """What places a batch, or one of each member, and what samples it."""
+    hyper: Dqn = job.spec.hyper
+    learner, rng = job.learner, job.streams.sample
+    if not isinstance(learner, Ensemble):
+        return learner.put, memory.sampler(rng, hyper.batch_size)
+    masks = Masks(len(learner.members), hyper.mask, memory.capacity, job.streams.masks)
+    job.recorder.replay_bytes += masks.nbytes
+    return learner.put_each, masks.sampler(memory, rng, hyper.batch_size)
 
 
 def synthetic(draw: Draw) -> DqnBatch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from rldyno_rig.algorithms.algorithm import Job
+from rldyno_rig.algorithms.ensemble import members_of
 from rldyno_rig.clock import OTHER, READ, UPDATE
 
 
@@ -36,5 +37,5 @@ def finish(job: Job, step: int, acts: int, handle: Any = None, loss: Optional[fl
 def _last_loss(job: Job, handle: Any) -> Optional[float]:
     if handle is None:
         return None
-    job.recorder.reads += 1
+    job.recorder.reads += len(members_of(job.learner))
     return job.learner.read(handle)[0]

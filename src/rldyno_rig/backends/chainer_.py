@@ -15,7 +15,15 @@ import chainer
 import numpy as np
 
 from rldyno_rig.backends import contract
-from rldyno_rig.backends.chainer_maths import Model, Network, StaticNetwork, choose, forward, gradient
+from rldyno_rig.backends.chainer_maths import (
+    Model,
+    Network,
+    StaticNetwork,
+    action_values,
+    choose,
+    forward,
+    gradient,
+)
 from rldyno_rig.backends.in_place import OPTIMISERS, clip
 from rldyno_rig.reference.optimiser import moment_scales
 from rldyno_rig.spec import Params, Spec
@@ -68,6 +76,9 @@ class Learner:
     def act(self, obs: np.ndarray, noise: Optional[np.ndarray] = None) -> Tuple[np.ndarray, ...]:
         with chainer.no_backprop_mode():
             return choose(self.model, self.weights, obs, noise)
+
+    def values(self, obs: np.ndarray) -> Tuple[np.ndarray, ...]:
+        return (action_values(self.model, self.weights, obs).copy(),)
 
     def update(self, batch: contract.Host, lr: float) -> Tuple[Any, Optional[np.ndarray]]:
         report = gradient(self.model, self.weights, self.target_weights, batch)

@@ -23,8 +23,8 @@ Reading = Tuple[float, Optional[np.ndarray]]
 """(loss, priorities where the algorithm has them)."""
 
 
-class Learner(Protocol):
-    """Network, target network and optimiser of one spec.
+class Agent(Protocol):
+    """What a train loop calls: a learner, or an ensemble of them.
 
     A call that *blocks* returns when the device has done the work. The clock counts each call as one phase.
     """
@@ -59,11 +59,26 @@ class Learner(Protocol):
     def load(self, state: State) -> None:
         """Inverse of `state`, in place: what was compiled stays compiled."""
 
+
+class Learner(Agent, Protocol):
+    """Network, target network and optimiser of one spec."""
+
     def forward(self, obs: np.ndarray, noise: Optional[np.ndarray]) -> Params:
         """Host arrays → the raw output of each head by its name. For proofs."""
 
     def grads(self, batch: Host) -> Tuple[float, Params, Params]:
         """A batch of host arrays → (loss, gradients, clipped gradients), and no step. For proofs."""
+
+
+class VotingLearner(Learner, Protocol):
+    """Optional, for learners that can be members of an ensemble: heads of action values only."""
+
+    def values(self, obs: Any) -> Host:
+        """Placed observations → (value of each action `[rows, actions]`,). Blocks. Phase `act`.
+
+        A network with noise has none. Compiled where the mode compiles, when it is first called: an agent
+        alone never does.
+        """
 
 
 class ManyLearner(Learner, Protocol):

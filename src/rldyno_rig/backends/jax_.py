@@ -2,8 +2,7 @@
 
 Eager mode dispatches one operation at a time and differentiates with `jax.value_and_grad` outside of any jit.
 What `jax.numpy` compiles inside itself (`where`, `matmul`) stays compiled, as every user of JAX has it; plain
-`lax` operations take 1.3 times as long. `jax.disable_jit` is used nowhere: it would be five times
-slower and leaks a megabyte per update.
+`lax` operations take 1.3 times as long. `jax.disable_jit` is five times slower and leaks 1 MB per update.
 
 All parameters live in one flat vector, split into named weights inside the programs: a call then passes
 four donated buffers instead of four per weight, and clipping, Adam and an all-reduce are each one operation.
@@ -26,13 +25,7 @@ from jax.sharding import SingleDeviceSharding
 
 from rldyno_rig.backends import contract
 from rldyno_rig.backends.cuda import Driver, HostMemory, Place, Stage
-from rldyno_rig.backends.jax_maths import (
-    Batch,
-    Model,
-    Weights,
-    choose,
-    clip,
-    convolve_by_product,
+from rldyno_rig.backends.jax_flat import (
     flat_choose,
     flat_descend,
     flat_descend_many,
@@ -40,6 +33,16 @@ from rldyno_rig.backends.jax_maths import (
     flat_gradient,
     flat_gradients,
     flat_step,
+    flat_values,
+)
+from rldyno_rig.backends.jax_maths import (
+    Batch,
+    Model,
+    Weights,
+    action_values,
+    choose,
+    clip,
+    convolve_by_product,
     forward,
     gradient,
     named,
@@ -52,6 +55,7 @@ from rldyno_rig.team.team import NATIVE, Team
 
 MODES = ("eager", "jit")
 INDEX_DTYPE = "int32"
+FIRST_WITH_SCHEDULERS = (0, 9, 1)  # earlier releases refuse programs with the option that chooses one
 
 # float64 learners need it; float32 ones are the same programs to the last instruction, because every array
 # and index of theirs carries its type.
@@ -103,12 +107,9 @@ def device_memory() -> Optional[Dict[str, int]]:
     if device is None or device.platform == "cpu":
         return None
     stats = device.memory_stats()
-    names = {
-        "used_bytes": "bytes_in_use",
-        "used_peak_bytes": "peak_bytes_in_use",
-        "reserved_bytes": "pool_bytes",
-    }
-    return {ours: int(stats[theirs]) for ours, theirs in names.items() if theirs in stats}
+    ours = ("used_bytes", "used_peak_bytes", "reserved_bytes")
+    theirs = ("bytes_in_use", "peak_bytes_in_use", "pool_bytes")
+    return {name: int(stats[key]) for name, key in zip(ours, theirs) if key in stats}
 
 
 class Learner:
@@ -138,6 +139,9 @@ class Learner:
         if chosen.ndim == 1:
             return (chosen,)
         return chosen[0].astype(INDEX_DTYPE), chosen[1], chosen[2]
+
+    def values(self, obs: Any) -> Tuple[np.ndarray, ...]:
+        return (self._fetch(self._act(obs, None, action_values)),)
 
     def update(self, batch: Batch, lr: float) -> Array:
         self.t += 1
@@ -187,8 +191,8 @@ class Learner:
     def _fetch(self, array: Array) -> np.ndarray:
         return np.asarray(array)
 
-    def _act(self, obs: Array, noise: Optional[Array]) -> Array:
-        return choose(self.model, self.weights, obs, noise)
+    def _act(self, obs: Array, noise: Optional[Array], what: Callable[..., Array] = choose) -> Array:
+        return what(self.model, self.weights, obs, noise)
 
     def _update(self, batch: Batch, scalars: np.ndarray) -> Array:
         report, raw = gradient(self.model, self.weights, self.target_weights, batch)
@@ -223,10 +227,10 @@ class JittedLearner(Learner):
 
     def __init__(self, spec: Spec, params: Params, dtype: str) -> None:
         super().__init__(spec, params, dtype)
-        self._choose, self._descend = self._program(flat_choose), self._program(flat_descend, (0, 1, 2))
-        self._forward_flat, self._gradients_flat = self._program(flat_forward), self._program(flat_gradients)
-        self._differentiate, self._step = self._program(flat_gradient), self._program(flat_step, (0, 1, 2))
-        self._copy = jax.jit(jnp.copy)
+        self._choose, self._value = map(self._program, (flat_choose, flat_values))
+        self._forward_flat, self._gradients_flat = map(self._program, (flat_forward, flat_gradients))
+        self._descend, self._step = (self._program(f, (0, 1, 2)) for f in (flat_descend, flat_step))
+        self._differentiate, self._copy = self._program(flat_gradient), jax.jit(jnp.copy)
 
     def put(self, *arrays: np.ndarray) -> Batch:
         return arrays
@@ -241,6 +245,8 @@ class JittedLearner(Learner):
         # max change less than 5 %, products without YNN take 1.07 times as long, an update without fusion
         # emitters 1.6, an act of 8 rows as one kernel (`xla_cpu_small_call`) 2.8. Programs compiled ahead of
         # time take as long to call; weights and moments as one argument save 2.6 of the 19 µs of a call.
+        if jax.__version_info__ < FIRST_WITH_SCHEDULERS:
+            return {}
         return {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 
     def sync_target(self) -> None:
@@ -250,8 +256,8 @@ class JittedLearner(Learner):
     def _changed(self) -> None:
         pass
 
-    def _act(self, obs: Any, noise: Any) -> Array:
-        return self._choose(self.flat, obs, noise)
+    def _act(self, obs: Any, noise: Any, what: Callable[..., Array] = choose) -> Array:
+        return (self._choose if what is choose else self._value)(self.flat, obs, noise)
 
     def _update(self, batch: Batch, scalars: np.ndarray) -> Array:
         return self._run(self._descend if self.average is None else self._together, batch, scalars)
@@ -330,9 +336,9 @@ class StagedLearner(JittedLearner):
         # itself, but has no TensorFloat-32 for some shapes.
         return {"xla_gpu_enable_triton_gemm": jax.config.jax_default_matmul_precision == "tensorfloat32"}
 
-    def _act(self, obs: Any, noise: Any) -> Array:
+    def _act(self, obs: Any, noise: Any, what: Callable[..., Array] = choose) -> Array:
         self._await(obs)
-        chosen = super()._act(obs, noise)
+        chosen = super()._act(obs, noise, what)
         self.driver.begin_waiting()
         return chosen
 

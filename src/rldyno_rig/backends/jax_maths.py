@@ -172,15 +172,19 @@ def policy_and_value(model: Model, weights: Weights, given: Given) -> Tuple[Arra
     return jax.nn.log_softmax(outputs["policy"]), outputs["value"].squeeze(1), outputs["policy"]
 
 
+def action_values(model: Model, weights: Weights, obs: Array, noise: Optional[Array] = None) -> Array:
+    """[batch, actions]."""
+    return model.expected(model, q_values(model, weights, prepare(model, obs, noise)))
+
+
 def choose(model: Model, weights: Weights, obs: Array, noise: Optional[Array]) -> Array:
     """What `act` returns, in one array so that one copy reads it.
 
     [batch]: greedy actions, or [3, batch]: sampled actions, their log-probabilities, values.
     """
-    given = prepare(model, obs, noise)
     if not model.network.samples:
-        return best(model.expected(model, q_values(model, weights, given)))
-    log_p, value, logits = policy_and_value(model, weights, given)
+        return best(action_values(model, weights, obs, noise))
+    log_p, value, logits = policy_and_value(model, weights, prepare(model, obs, noise))
     action = best(logits + noise)
     return jnp.stack((action.astype(model.dtype), pick(log_p, taken(model, action)), value))
 
@@ -351,48 +355,3 @@ def sgd(model: Model, flat: Array, m: Array, v: Array, gradient: Array, scalars:
 
 
 OPTIMISERS: Dict[str, Callable[..., Vectors]] = {"adam": adam, "sgd": sgd}
-
-
-# The same as functions of flat vectors, for `jax.jit`.
-
-
-def flat_choose(model: Model, flat: Array, obs: Array, noise: Optional[Array]) -> Array:
-    return choose(model, named(model, flat), obs, noise)
-
-
-def flat_descend(
-    model: Model, flat: Array, m: Array, v: Array, target: Array, scalars: Array, batch: Batch
-) -> Tuple[Array, Array, Array, Array]:
-    reported, raw = flat_gradient(model, flat, target, batch)
-    return (*flat_step(model, flat, m, v, raw, scalars), reported)
-
-
-def flat_gradient(model: Model, flat: Array, target: Array, batch: Batch) -> Tuple[Array, Array]:
-    return gradient(model, named(model, flat), named(model, target), batch)
-
-
-def flat_step(model: Model, flat: Array, m: Array, v: Array, raw: Array, scalars: Array) -> Vectors:
-    return model.step(model, flat, m, v, clip(model, raw), scalars)
-
-
-def flat_descend_many(
-    model: Model, flat: Array, m: Array, v: Array, target: Array, scalars: Array, batches: Batch
-) -> Tuple[Array, Array, Array, Array]:
-    """As many updates as `scalars` and `batches` have rows; the report of the last one."""
-
-    def descend(vectors: Any, given: Tuple[Array, Batch]) -> Tuple[Any, Array]:
-        flat, m, v = vectors
-        flat, m, v, reported = flat_descend(model, flat, m, v, target, *given)
-        return (flat, m, v), reported
-
-    vectors, reports = lax.scan(descend, (flat, m, v), (scalars, batches))
-    return (*vectors, reports[-1])
-
-
-def flat_forward(model: Model, flat: Array, obs: Array, noise: Optional[Array]) -> Weights:
-    return forward(model, named(model, flat), prepare(model, obs, noise))
-
-
-def flat_gradients(model: Model, flat: Array, target: Array, batch: Batch) -> Tuple[Array, Array, Array]:
-    reported, raw = flat_gradient(model, flat, target, batch)
-    return reported, raw, clip(model, raw)

@@ -17,7 +17,15 @@ import numpy as np
 from mxnet import autograd
 
 from rldyno_rig.backends import contract
-from rldyno_rig.backends.mxnet_maths import OPTIMISERS, Model, run_choose, run_clip, run_forward, run_loss
+from rldyno_rig.backends.mxnet_maths import (
+    OPTIMISERS,
+    Model,
+    run_choose,
+    run_clip,
+    run_forward,
+    run_loss,
+    run_values,
+)
 from rldyno_rig.backends.mxnet_team import averaging
 from rldyno_rig.layout import Layout, outputs_first
 from rldyno_rig.reference.losses import support
@@ -70,7 +78,7 @@ class Learner:
         self._network_inputs = [*_constants(spec, dtype), *self.weights.values()]
         self._loss_inputs = [*self._network_inputs, *self.target_weights.values()]
 
-        build = functools.partial(_eager if mode == "eager" else _static, self.model)
+        self._build = build = functools.partial(_eager if mode == "eager" else _static, self.model)
         network = spec.network
         acting = 1 + (network.noisy or network.samples)
         self._forward = build(run_forward, 1 + network.noisy + len(self._network_inputs))
@@ -98,6 +106,9 @@ class Learner:
         placed = (obs,) if noise is None else (obs, noise)
         action, *rest = self._act(*placed, *self._network_inputs)
         return (action.asnumpy().astype(INDEX_DTYPE), *[output.asnumpy() for output in rest])
+
+    def values(self, obs: Any) -> Tuple[np.ndarray, ...]:
+        return tuple([output.asnumpy() for output in self._values(obs, *self._network_inputs)])
 
     def update(self, batch: List[Any], lr: float) -> List[Any]:
         report = self._gradient(batch)
@@ -144,6 +155,11 @@ class Learner:
         loss = self.read(self._gradient(self.put(*batch)))[0]
         (clipped,) = self._clip(self.gradient.row, self._one)
         return loss, self.gradient.unpack(), self.layout.unpack(clipped.asnumpy().ravel())
+
+    @functools.cached_property
+    def _values(self) -> Callable[..., List[Any]]:
+        """Built when it is first used: an agent alone never asks for values."""
+        return self._build(run_values, 1 + len(self._network_inputs))
 
     def _gradient(self, batch: List[Any]) -> List[Any]:
         """Loss and priorities; the gradient is in `self.gradient`."""

@@ -135,12 +135,16 @@ def policy_and_value(model: Model, weights: Tensors, obs: Any) -> Tuple[Any, Any
     return model.F.log_softmax(outputs["policy"]), value, outputs["policy"]
 
 
+def action_values(model: Model, weights: Tensors, obs: Any, noise: Any = None) -> Any:
+    """[batch, actions]."""
+    return model.expected(model, weights, q_values(model, weights, obs, noise))
+
+
 def choose(model: Model, weights: Tensors, obs: Any, noise: Any = None) -> List[Any]:
     """What `act` returns: the greedy action, or a sampled one with its log-probability and the value."""
     F, network = model.F, model.network
     if not network.samples:
-        q = q_values(model, weights, obs, noise)
-        return [F.argmax(model.expected(model, weights, q), axis=1)]
+        return [F.argmax(action_values(model, weights, obs, noise), axis=1)]
     log_p, value, logits = policy_and_value(model, weights, obs)
     action = F.argmax(F.elemwise_add(logits, noise), axis=1)
     return [action, F.pick(log_p, action, axis=1), value]
@@ -316,6 +320,11 @@ def run_choose(model: Model, *inputs: Any) -> List[Any]:
     network = model.network
     obs, noise, rest = acting_inputs(model, inputs, network.noisy or network.samples)
     return choose(model, named(model, rest)[0], obs, noise)
+
+
+def run_values(model: Model, *inputs: Any) -> List[Any]:
+    obs, noise, rest = acting_inputs(model, inputs, model.network.noisy)
+    return [action_values(model, named(model, rest)[0], obs, noise)]
 
 
 def run_loss(model: Model, *inputs: Any) -> Loss:

@@ -12,7 +12,7 @@ import numpy as np
 
 from rldyno_rig.backends import contract
 from rldyno_rig.backends.in_place import OPTIMISERS, clip
-from rldyno_rig.backends.numpy_maths import Model, choose, forward, gradient
+from rldyno_rig.backends.numpy_maths import Model, action_values, choose, forward, gradient
 from rldyno_rig.reference.optimiser import moment_scales
 from rldyno_rig.spec import Params, Spec
 from rldyno_rig.team import host
@@ -53,6 +53,9 @@ class Learner:
 
     def act(self, obs: np.ndarray, noise: Optional[np.ndarray] = None) -> Tuple[np.ndarray, ...]:
         return choose(self.model, self.weights, obs, noise)
+
+    def values(self, obs: np.ndarray) -> Tuple[np.ndarray, ...]:
+        return (action_values(self.model, self.weights, obs).copy(),)
 
     def update(self, batch: Tuple[np.ndarray, ...], lr: float) -> contract.Reading:
         report = gradient(self.model, self.weights, self.target_weights, batch)

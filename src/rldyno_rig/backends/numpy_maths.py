@@ -252,11 +252,19 @@ def through_activation(model: Model, g: np.ndarray, y: np.ndarray) -> None:
         g *= y
 
 
+def action_values(
+    model: Model, weights: Params, obs: np.ndarray, noise: Optional[np.ndarray] = None
+) -> np.ndarray:
+    """[batch, actions]; they may be in memory that the next pass writes to."""
+    outputs = forward(model, weights, obs, noise)[0]
+    return expected(model.spec, q_values(model.network, outputs))
+
+
 def choose(model: Model, weights: Params, obs: np.ndarray, noise: Optional[np.ndarray]) -> Batch:
     """What `act` returns: the greedy action, or a sampled one with its log-probability and the value."""
-    outputs = forward(model, weights, obs, noise)[0]
     if not model.network.samples:
-        return (expected(model.spec, q_values(model.network, outputs)).argmax(1),)
+        return (action_values(model, weights, obs, noise).argmax(1),)
+    outputs = forward(model, weights, obs, noise)[0]
     logits = outputs["policy"]
     action = (logits + noise).argmax(1)
     log_p = log_softmax(logits)

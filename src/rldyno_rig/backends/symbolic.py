@@ -12,7 +12,7 @@ from typing import Any, Callable, List, Optional, Tuple
 import numpy as np
 
 from rldyno_rig.backends import contract
-from rldyno_rig.backends.symbolic_maths import Model, Updates, choose, clip, forward, gradient
+from rldyno_rig.backends.symbolic_maths import Model, Updates, action_values, choose, clip, forward, gradient
 from rldyno_rig.reference.optimiser import step_scalars
 from rldyno_rig.spec import Params
 from rldyno_rig.team import host
@@ -46,6 +46,9 @@ class Learner:
 
     def act(self, obs: np.ndarray, noise: Optional[np.ndarray] = None) -> Tuple[np.ndarray, ...]:
         return tuple(self._act(obs) if noise is None else self._act(obs, noise))
+
+    def values(self, obs: np.ndarray) -> Tuple[np.ndarray, ...]:
+        return tuple(self._values(obs))
 
     def update(self, batch: contract.Host, lr: float) -> List[np.ndarray]:
         self.t += 1
@@ -83,12 +86,17 @@ class Learner:
         loss, raw, clipped = self._gradients(*batch)
         return float(loss), self.layout.unpack(raw), self.layout.unpack(clipped)
 
-    # Each function compiles when it is first used: proofs need all of them, training two, in a team three.
+    # Each function compiles when it is first used: proofs need most of them, training two, in a team three.
 
     @cached_property
     def _act(self) -> Any:
         inputs = self._acting_inputs()
         return self._function(inputs, choose(self.model, self.weights, *inputs))
+
+    @cached_property
+    def _values(self) -> Any:
+        inputs = self._acting_inputs()
+        return self._function(inputs, [action_values(self.model, self.weights, *inputs)])
 
     @cached_property
     def _update(self) -> Any:

@@ -150,11 +150,15 @@ def policy_and_value(model: Model, weights: Symbols, obs: Any) -> Tuple[Any, Any
     return model.log_softmax(outputs["policy"]), outputs["value"][:, 0], outputs["policy"]
 
 
+def action_values(model: Model, weights: Symbols, obs: Any, noise: Optional[Any] = None) -> Any:
+    """[batch, actions]."""
+    return model.expected(model, q_values(model, weights, obs, noise))
+
+
 def choose(model: Model, weights: Symbols, obs: Any, noise: Optional[Any] = None) -> List[Any]:
     """What `act` returns: the greedy action, or a sampled one with its log-probability and the value."""
     if not model.network.samples:
-        q = q_values(model, weights, obs, noise)
-        return [model.T.argmax(model.expected(model, q), 1)]
+        return [model.T.argmax(action_values(model, weights, obs, noise), 1)]
     log_p, value, logits = policy_and_value(model, weights, obs)
     action = model.T.argmax(logits + noise, 1)
     return [action, pick(model, log_p, action), value]

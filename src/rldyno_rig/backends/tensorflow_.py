@@ -21,6 +21,7 @@ from rldyno_rig.backends import contract
 from rldyno_rig.backends.tensorflow_maths import (
     Model,
     Tensors,
+    action_values,
     choose,
     clip,
     forward,
@@ -103,6 +104,7 @@ class Learner:
         on_gpu = bool(tf.config.get_visible_devices("GPU"))
         self._place: Callable[..., Sequence[Any]] = constants if on_gpu else Stage().put
         self._act = _callable(self._choose, mode)
+        self._values = _callable(self._value, mode)
         self._update = _callable(self._descend, mode)
         self._gradient = _callable(self._slope, mode)
         self._step = _callable(self._descend_by, mode)
@@ -126,6 +128,9 @@ class Learner:
     def act(self, obs: Any, noise: Any = None) -> Tuple[np.ndarray, ...]:
         placed = (obs,) if noise is None else (obs, noise)
         return tuple([output.numpy() for output in self._act(*placed, *self.weights)])
+
+    def values(self, obs: Any) -> Tuple[np.ndarray, ...]:
+        return tuple([output.numpy() for output in self._values(obs, *self.weights)])
 
     def update(self, batch: Tuple[Any, ...], lr: float) -> Any:
         scalars = self.put(*self._scalars(1, lr)[0])
@@ -178,6 +183,10 @@ class Learner:
     def _choose(self, *args: Any) -> Tuple[Any, ...]:
         placed, (weights,) = self._split(args, 1)
         return choose(self.model, self._named(weights), *placed)
+
+    def _value(self, *args: Any) -> Tuple[Any, ...]:
+        placed, (weights,) = self._split(args, 1)
+        return (action_values(self.model, self._named(weights), *placed),)
 
     def _descend(self, *args: Any) -> Tuple[Any, ...]:
         (*batch, step, eps), (weights, target) = self._split(args, 2)

@@ -137,10 +137,15 @@ def policy_and_value(model: Model, weights: Tensors, obs: Any) -> Tuple[Any, Any
     return tf.nn.log_softmax(outputs["policy"]), tf.squeeze(outputs["value"], 1), outputs["policy"]
 
 
+def action_values(model: Model, weights: Tensors, obs: Any, noise: Any = None) -> Any:
+    """[batch, actions]."""
+    return model.expected(model, q_values(model, weights, obs, noise))
+
+
 def choose(model: Model, weights: Tensors, obs: Any, noise: Any = None) -> Batch:
     """What `act` returns: the greedy action, or a sampled one with its log-probability and the value."""
     if not model.network.samples:
-        return (tf.argmax(model.expected(model, q_values(model, weights, obs, noise)), 1),)
+        return (tf.argmax(action_values(model, weights, obs, noise), 1),)
     log_p, value, logits = policy_and_value(model, weights, obs)
     action = tf.argmax(logits + noise, 1)
     return action, pick(log_p, action), value

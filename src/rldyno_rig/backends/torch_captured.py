@@ -10,7 +10,14 @@ import torch
 from torch import Tensor
 
 from rldyno_rig.backends.torch_eager import Learner, hosted
-from rldyno_rig.backends.torch_maths import Batch, choose, convolve_by_product, descend, split_product
+from rldyno_rig.backends.torch_maths import (
+    Batch,
+    action_values,
+    choose,
+    convolve_by_product,
+    descend,
+    split_product,
+)
 from rldyno_rig.reference.optimiser import step_scalars
 from rldyno_rig.spec import Params, Spec
 
@@ -24,6 +31,7 @@ class CapturedLearner(Learner):
     def __init__(self, spec: Spec, params: Params, device: str, dtype: str) -> None:
         super().__init__(spec, params, device, dtype)
         self.acting: Dict[int, Graph] = {}
+        self.valuing: Dict[int, Graph] = {}
         self.updating: Dict[int, Graph] = {}
         self.acting_model = copy.copy(self.model)
         self.acting_model.convolve = convolve_by_product
@@ -54,6 +62,17 @@ class CapturedLearner(Learner):
                 return hosted(choose(self.acting_model, self.weights, obs, noise))
 
             graph = self.acting[obs.data_ptr()] = Graph(act)
+        return graph()
+
+    def _values(self, obs: Tensor) -> Batch:
+        graph = self.valuing.get(obs.data_ptr())
+        if graph is None:
+
+            @torch.inference_mode()
+            def value() -> Batch:
+                return hosted((action_values(self.acting_model, self.weights, obs),))
+
+            graph = self.valuing[obs.data_ptr()] = Graph(value)
         return graph()
 
     def _update(self, batch: Batch, lr: float) -> Tensor:

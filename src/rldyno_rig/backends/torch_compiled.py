@@ -26,6 +26,7 @@ from rldyno_rig.backends.torch_maths import (
     traced_descend,
     traced_gradient,
     traced_step,
+    traced_values,
 )
 from rldyno_rig.identity import hashes
 from rldyno_rig.reference.optimiser import step_scalars
@@ -49,6 +50,7 @@ class CompiledLearner(Learner):
     def __init__(self, spec: Spec, params: Params, device: str, dtype: str) -> None:
         super().__init__(spec, params, device, dtype)
         self.acting: Dict[int, Program] = {}
+        self.valuing: Dict[int, Program] = {}
         self.updating: Dict[int, Program] = {}
         self.differentiating: Dict[int, Program] = {}
         self.stepping: Optional[Program] = None
@@ -61,6 +63,14 @@ class CompiledLearner(Learner):
         program = self.acting.get(rows)
         if program is None:
             program = self.acting[rows] = self._compile(traced_choose, inputs)
+        return tuple(program(inputs))
+
+    def _values(self, obs: Tensor) -> Batch:
+        inputs = [self.flat, obs]
+        rows = obs.shape[0]
+        program = self.valuing.get(rows)
+        if program is None:
+            program = self.valuing[rows] = self._compile(traced_values, inputs)
         return tuple(program(inputs))
 
     def _update(self, batch: Batch, lr: float) -> Tensor:
@@ -120,10 +130,7 @@ class PackagedLearner(CompiledLearner):
         path = packages() / (self._identity(function, inputs) + ".pt2")
         if not path.exists():
             write_package(path, functools.partial(function, self.model), inputs)
-        # (path, name inside the package, no locks, one runner, the device it was compiled for)
-        loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", True, 1, -1)
-        program: Program = loader.boxed_run
-        return program
+        return load_package(path)
 
     def _identity(self, function: Traced, inputs: List[Tensor]) -> str:
         """Of all that decides what a package computes and for which machine it is."""
@@ -168,6 +175,13 @@ def write_package(path: Path, function: Callable[..., Any], inputs: List[Tensor]
     partial = path.with_name("{}-{}.pt2".format(path.stem, os.getpid()))
     aoti_compile_and_package(exported, package_path=str(partial))
     partial.replace(path)
+
+
+def load_package(path: Path) -> Program:
+    # (path, name inside the package, no locks, one runner, the device it was compiled for)
+    loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", True, 1, -1)
+    program: Program = loader.boxed_run
+    return program
 
 
 def compile_straight(function: Traced, model: Model, inputs: List[Tensor]) -> Program:

@@ -19,6 +19,7 @@ from rldyno_rig.backends.cuda import Driver, HostMemory, Place, Stage
 from rldyno_rig.backends.torch_maths import (
     Batch,
     Model,
+    action_values,
     adam_fused,
     choose,
     clip,
@@ -77,6 +78,12 @@ class Learner:
         chosen = self._act(obs, noise)
         self._begin_waiting()
         return self._fetch(chosen)
+
+    def values(self, obs: Tensor) -> Tuple[np.ndarray, ...]:
+        self._await(obs)
+        found = self._values(obs)
+        self._begin_waiting()
+        return self._fetch(found)
 
     def update(self, batch: Batch, lr: float) -> Tensor:
         self.t += 1
@@ -161,6 +168,10 @@ class Learner:
         # What `torch.inference_mode` enters; by itself 2.5 of 33 µs less (DQN, one row).
         with torch._C._InferenceMode(True):
             return choose(self.model, self.weights, obs, noise)
+
+    def _values(self, obs: Tensor) -> Batch:
+        with torch._C._InferenceMode(True):
+            return (action_values(self.model, self.weights, obs),)
 
     def _update(self, batch: Batch, lr: float) -> Tensor:
         report, gradient = self._gradient(batch)

@@ -164,10 +164,15 @@ def policy_and_value(model: Model, weights: Weights, obs: Tensor) -> Tuple[Tenso
     return logits.log_softmax(1), outputs["value"].squeeze(1), logits
 
 
+def action_values(model: Model, weights: Weights, obs: Tensor, noise: Optional[Tensor] = None) -> Tensor:
+    """[batch, actions]."""
+    return model.expected(model, q_values(model, weights, obs, noise))
+
+
 def choose(model: Model, weights: Weights, obs: Tensor, noise: Optional[Tensor]) -> Batch:
     """What `act` returns: the greedy action, or a sampled one with its log-probability and the value."""
     if not model.network.samples:
-        return (model.expected(model, q_values(model, weights, obs, noise)).argmax(1),)
+        return (action_values(model, weights, obs, noise).argmax(1),)
     log_p, value, logits = policy_and_value(model, weights, obs)
     action = (logits + noise).argmax(1)
     return action, pick(log_p, action), value
@@ -325,6 +330,10 @@ def descend(model: Model, flat: Tensor, m: Tensor, v: Tensor, gradient: Tensor, 
 
 def traced_choose(model: Model, flat: Tensor, obs: Tensor, noise: Optional[Tensor] = None) -> Batch:
     return choose(model, named(model, flat), obs, noise)
+
+
+def traced_values(model: Model, flat: Tensor, obs: Tensor) -> Batch:
+    return (action_values(model, named(model, flat), obs),)
 
 
 def traced_step(model: Model, flat: Tensor, m: Tensor, v: Tensor, gradient: Tensor, scalars: Tensor) -> Batch:

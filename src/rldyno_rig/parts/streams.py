@@ -15,14 +15,20 @@ class Streams(NamedTuple):
     """Replay indices, minibatch shuffles."""
     noise: np.random.Generator
     """Noisy-network noise while updating."""
+    masks: np.random.Generator
+    """Which transitions each member of an ensemble may learn from."""
+
+
+STREAMS = len(Streams._fields)
+"""A stream more does not change those before it: each child of a seed has a number of its own."""
 
 
 def streams(seed: int, rank: int = 0) -> Streams:
     """Of one worker of a trial. All of them draw the same weights."""
-    first = Streams(*(np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(4)))
+    first = Streams(*(np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(STREAMS)))
     if rank == 0:
         return first
-    others = np.random.SeedSequence((seed, rank)).spawn(4)
+    others = np.random.SeedSequence((seed, rank)).spawn(STREAMS)
     return Streams(first.weights, *(np.random.default_rng(child) for child in others[1:]))
 
 

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Tuple
 
 from rldyno_rig import hyper
 from rldyno_rig.algorithms import LEARNERS, update_rows
+from rldyno_rig.algorithms.ensemble import size_of
 from rldyno_rig.hyper import CNN
 from rldyno_rig.job_files import ProofSubject
 from rldyno_rig.shape import Shape
@@ -25,7 +26,7 @@ LOOP_ONLY = frozenset(
     {
         *("learning_rate", "learning_rate_end", "schedule_steps", "environments"),
         *("batch_size", "capacity", "learning_starts", "train_every", "updates_per_train", "target_sync"),
-        *("n_step", "epsilon_start", "epsilon_end", "epsilon_steps"),
+        *("n_step", "epsilon_start", "epsilon_end", "epsilon_steps", "vote", "mask"),
         *("priority_exponent", "priority_beta_start", "priority_beta_end", "priority_eps"),
         *("gae_lambda", "rollout_steps", "normalise_advantage", "epochs", "minibatches"),
     }
@@ -61,6 +62,8 @@ def variants(name: str, network: str) -> List[Tuple[str, Spec]]:
 
 def shape_of(spec: Spec) -> Shape:
     """In which a trial runs this."""
+    # An agent of one member has the shape that it had before there were ensembles.
+    left_out = LOOP_ONLY if size_of(spec.hyper) > 1 else LOOP_ONLY | {"members"}
     values = hyper.to_json(spec.hyper).items()
     return Shape(
         observation_shape=tuple(spec.network.observation_shape),
@@ -69,7 +72,7 @@ def shape_of(spec: Spec) -> Shape:
         act_rows=spec.hyper.environments,
         update_rows=update_rows(spec),
         updates=LEARNERS[spec.algorithm].at_once(spec),
-        hyper=tuple(sorted((name, value) for name, value in values if name not in LOOP_ONLY)),
+        hyper=tuple(sorted((name, value) for name, value in values if name not in left_out)),
     )
 
 

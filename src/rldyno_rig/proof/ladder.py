@@ -24,10 +24,11 @@ from rldyno_rig.hyper import network_kind
 from rldyno_rig.job_files import ProofSubject
 from rldyno_rig.proof import loop
 from rldyno_rig.proof.difference import Difference, between, farthest, worst
+from rldyno_rig.proof.ensemble import EnsembleClimb, proven_members
 from rldyno_rig.proof.forms import ROWS
 from rldyno_rig.proof.laziness import deferred_share
 from rldyno_rig.proof.promises import ACTED, Promises
-from rldyno_rig.proof.rung import CONTRACT, MANY, OWN_STEP, STARTED, Rung
+from rldyno_rig.proof.rung import CONTRACT, ENSEMBLE, MANY, OWN_STEP, STARTED, Rung
 from rldyno_rig.proof.standard import UPDATES, limits
 from rldyno_rig.reference.learner import ReferenceLearner
 from rldyno_rig.reference.optimiser import adam_scalars
@@ -37,6 +38,8 @@ from rldyno_rig.spec import STORED, Params, Spec, draw_params
 ACTING_ROWS = 16
 TOGETHER = 4
 """Updates in one call."""
+ROUNDS = 3
+"""Updates of each member of an ensemble, without convolutions: with large images one takes a second."""
 
 Make = Callable[[Spec, Params, str], Learner]
 Arrays = Tuple[np.ndarray, ...]
@@ -61,9 +64,10 @@ class Climb:
         self.promises = Promises(spec, self.stored, self.rows)
         params = draw_params(spec, self.rng)
         params = perturbed(params, self.rng) if shape is None else with_biases(params, self.rng)
+        self.make = make
         self.learner = make(spec, params, dtype)
         # The reference works in float64 on exactly the numbers that the learner was given.
-        self.given = {name: p.astype(self.stored).astype(np.float64) for name, p in params.items()}
+        self.given = self.as_stored(params)
         self.reference = ReferenceLearner(spec, self.given, "float64")
 
     def rungs(self) -> Iterator[Rung]:
@@ -76,6 +80,8 @@ class Climb:
         if MANY in self.limits:
             yield from self.many_updates()
         yield self.actions(self.acting())
+        if ENSEMBLE in self.limits:
+            yield self.ensemble()
         yield self.contract()
 
     def small_form(self) -> Iterator[Rung]:
@@ -200,6 +206,27 @@ class Climb:
         if len(got) != len(expected) or not np.array_equal(expected[0], got[0]):
             difference = difference._replace(error=float("inf"))
         return self.rung("actions", difference)
+
+    def ensemble(self) -> Rung:
+        """Members of their own against as many references; weights in float64 alone, as in all shapes."""
+        count = proven_members(self.spec.hyper)
+        drawn = [with_biases(draw_params(self.spec, self.rng), self.rng) for _ in range(count)]
+        climb = EnsembleClimb(
+            self.spec,
+            lambda params: self.make(self.spec, params, self.dtype),
+            [self.as_stored(params) for params in drawn],
+            self.index_dtype,
+            self.promises,
+        )
+        double, mlp = self.dtype == "float64", not self.spec.network.convolutions
+        rounds = [[self.batch() for _ in range(count)] for _ in range(ROUNDS if double and mlp else 1)]
+        learned = climb.learned(rounds, doubles)
+        decided = climb.decided(*self.acting())
+        return self.rung(ENSEMBLE, farthest(*decided, *(learned if double else ())))
+
+    def as_stored(self, params: Params) -> Params:
+        """The numbers that a learner of this precision keeps, in float64."""
+        return {name: p.astype(self.stored).astype(np.float64) for name, p in params.items()}
 
     def contract(self) -> Rung:
         broken = self.promises.broken

@@ -39,6 +39,12 @@ class Promises:
                 kind = np.integer if name == "action" else self.stored
                 self._array("act: " + name, array, right.shape, kind)
 
+    def check_values(self, expected: np.ndarray, got: Any) -> None:
+        if not isinstance(got, tuple) or len(got) != 1:
+            self._say("values returns {}, not a tuple of one array".format(_kind(got)))
+        else:
+            self._array("values", got[0], expected.shape, self.stored)
+
     def check_read(self, got: Any, priorities: bool) -> None:
         if not isinstance(got, tuple) or len(got) != 2:
             self._say("read returns {}, not a tuple of loss and priorities".format(_kind(got)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Optional
 
 CONTRACT, STARTED = "contract", "update starts its work"
-MANY, OWN_STEP = "updates in one call", "step of own moments"
+MANY, OWN_STEP, ENSEMBLE = "updates in one call", "step of own moments", "ensemble"
 EQUAL = "equal on all workers"
 OTHER_NUMBERS = (CONTRACT, STARTED)
 """Rungs whose number is not a relative error: broken promises, and the share of late work."""

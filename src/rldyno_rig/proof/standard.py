@@ -15,7 +15,8 @@ from rldyno_rig.hyper import CNN, MLP, NETWORKS
 from rldyno_rig.job_files import ProofSubject
 from rldyno_rig.proof.forms import variants
 from rldyno_rig.proof.laziness import LIMIT
-from rldyno_rig.proof.rung import CONTRACT, EQUAL, MANY, OWN_STEP, STARTED
+from rldyno_rig.proof.rung import CONTRACT, ENSEMBLE, EQUAL, MANY, OWN_STEP, STARTED
+from rldyno_rig.shape import Shape
 
 GATE = {"float64": 1e-10, "float32": 1e-5, "tf32": None}
 """TensorFloat-32 is chosen although it rounds: its error is reported and has no limit."""
@@ -54,6 +55,8 @@ class Required:
     """Only learners that have `update_many` have it."""
     shapes: Mapping[str, Tuple[str, ...]] = field(default_factory=dict)
     """Of a shape's proof, which is shorter: kind of network → precisions."""
+    of_shape: Callable[[Shape], bool] = lambda shape: True
+    """Shapes whose proof has it."""
 
 
 TEAM_PRECISIONS = ("float64", "float32")
@@ -86,6 +89,7 @@ LADDER = (
     Required("target synced", exact),
     Required("actions", gate, shapes=BOTH),
     Required("state reloaded", exact),
+    Required(ENSEMBLE, gate, precisions=(), shapes=BOTH, of_shape=lambda shape: shape.members > 1),
     Required(CONTRACT, exact, shapes=BOTH),
     Required(STARTED, late, ("float32",)),
     Required("loop", gate, ("float64",), lambda algorithm: algorithm.train is not None),
@@ -95,7 +99,7 @@ LADDER = (
 A shape's proof has what training calls, `act` and `update`, in the sizes of a study. In float32 it does not
 compare weights: Adam's first step is as long as the learning rate whatever the size of a gradient, so among
 many thousand weights rounding decides the sign of some. It compares the moments, and the weights with where
-these moments lead.
+these moments lead. A trial whose agent is an ensemble has a shape of its own, and so a rung more.
 """
 
 TEAM_UPDATES = UPDATES
@@ -121,6 +125,7 @@ def limits(subject: ProofSubject, precision: str, many: bool) -> Dict[str, Limit
         for rung in LADDER
         if precision in (rung.shapes.get(subject.network, ()) if subject.shape else rung.precisions)
         and rung.of(LEARNERS[subject.algorithm])
+        and (subject.shape is None or rung.of_shape(subject.shape))
         and (many or not rung.optional)
     }
 
