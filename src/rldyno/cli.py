@@ -13,6 +13,8 @@ import typer
 
 from rldyno import __version__
 from rldyno.commands.advise import advise
+from rldyno.commands.bisect import bisect
+from rldyno.commands.board import board
 from rldyno.commands.cancel import cancel
 from rldyno.commands.check import check
 from rldyno.commands.claims import claims
@@ -23,6 +25,8 @@ from rldyno.commands.hyper import hyper
 from rldyno.commands.limits import limits
 from rldyno.commands.nets import nets
 from rldyno.commands.new_backend import new_backend
+from rldyno.commands.open import open_division
+from rldyno.commands.pack import pack
 from rldyno.commands.papers import papers
 from rldyno.commands.plan import plan
 from rldyno.commands.report import report
@@ -32,8 +36,10 @@ from rldyno.commands.status import status
 from rldyno.commands.studies import studies
 from rldyno.commands.tensorboard import tensorboard
 from rldyno.commands.trial import trial
+from rldyno.commands.unpack import unpack
 from rldyno.commands.usability import usability
 from rldyno.commands.verify import verify
+from rldyno.commands.why import why
 from rldyno.errors import UNWRITABLE, Problem, print_problem, problem_of
 from rldyno.libraries import needed_for
 
@@ -73,12 +79,18 @@ app.command(short_help="Show how far a run is, once or live.")(status)
 app.command(short_help="End the jobs of a run on a cluster.")(cancel)
 app.command(short_help="Write the results as one HTML file, or as figures.")(report)
 app.command(short_help="Say which framework and mode to choose.")(advise)
+app.command(short_help="Show in which phases one contestant is faster.")(why)
 app.command(short_help="Check published claims against your results.")(claims)
 app.command(short_help="Show what changed between two results directories.")(compare)
 app.command(short_help="List what is wrong with a results directory.")(check)
 app.command(short_help="Write the results as Parquet or CSV tables.")(export)
 app.command(short_help="Write the results as TensorBoard event files.")(tensorboard)
+app.command(short_help="Make one file of a results directory, to share it.")(pack)
+app.command(short_help="Make a results directory of such a file.")(unpack)
+app.command(short_help="Make a web page of many such files.")(board)
 app.add_typer(nets, name="nets", short_help="Time networks alone, without an environment.")
+app.command(short_help="Find the release in which a figure moved.")(bisect)
+app.command("open", short_help="Time each framework's best whole training loop.")(open_division)
 app.command(short_help="Measure the best that this machine can do.")(limits)
 app.command(short_help="Measure what each framework asks of its users.")(usability)
 app.command(short_help="Prove that contestants compute the same thing.")(verify)

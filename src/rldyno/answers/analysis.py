@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rldyno.answers.advice import Advice, advise, group_run_costs
+from rldyno.answers.algorithms import AlgorithmAdvice, Match, algorithm_advice, matches
 from rldyno.answers.axes import AxisAnswer, axis_answers
 from rldyno.answers.break_even import RunCosts
 from rldyno.answers.comparison import compare, with_metric
@@ -69,19 +70,30 @@ class Analysis:
             lambda: advise(self.results, self.comparisons, *question, costs_of=self.run_costs),
         )
 
+    @cached_property
+    def matches(self) -> tuple[Match, ...]:
+        """Algorithms against each other, where the study varies them."""
+        return matches(self.results, self.comparisons)
+
+    def algorithm_advice(
+        self, goal: str | None = None, environment: str | None = None
+    ) -> tuple[AlgorithmAdvice, ...]:
+        """Which algorithm to take; empty where the study has one, or the goal is no goal of learning."""
+        return algorithm_advice(self.matches, goal, environment)
+
     def trust(self, group: Group, metric: Column | None = None) -> Trust:
         """What may be said of a comparison, by the metric it is ranked by or another one."""
         chosen = metric or group.primary
         if chosen.name in group.trusts:
             return group.trusts[chosen.name]
         return self.once(
-            ("trust", group.label, chosen.name),
+            ("trust", *group.axes.items(), chosen.name),
             lambda: with_metric(self.results, group, chosen).trusts[chosen.name],
         )
 
     def run_costs(self, group: Group) -> list[RunCosts]:
         """What runs of the ranked contestants of a comparison cost: the base of its break-evens."""
-        return self.once(("run_costs", group.label), lambda: group_run_costs(group))
+        return self.once(("run_costs", *group.axes.items()), lambda: group_run_costs(group))
 
     def once(self, key: Any, compute: Callable[[], Answer]) -> Answer:
         """Computed at most once for a key; rooms above this one use it for answers of their own."""

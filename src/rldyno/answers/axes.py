@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from rldyno.answers.comparison import times_worse
-from rldyno.answers.groups import THRESHOLD, THROUGHPUT, Group, axis_words, run_values, setting_label
+from rldyno.answers.groups import STEPS, THRESHOLD, THROUGHPUT, Group, axis_words, run_values, setting_label
 from rldyno.answers.runs import Runs
 from rldyno.answers.trust import Trust, disturbed, few_seeds, unfinished
 from rldyno.columns import Column
@@ -27,6 +28,20 @@ TEAM_AXES = ("collective", "scaling")
 WITHIN = 0.1
 FASTER, SLOWER, NO_FASTER, UNCLEAR = "faster", "slower", "no faster", "not clear"
 
+SAID = {
+    FASTER: "`{name}` is {size} as fast",
+    SLOWER: "`{name}` is slower, {size} as fast",
+    NO_FASTER: "`{name}` is no faster ({size})",
+    UNCLEAR: "for `{name}` it is not clear ({size})",
+}
+STEPS_SAID = {
+    FASTER: "`{name}` needs fewer, {size} as many",
+    SLOWER: "`{name}` needs more, {size} as many",
+    NO_FASTER: "`{name}` needs no fewer ({size} as many)",
+    UNCLEAR: "for `{name}` it is not clear ({size} as many)",
+}
+WHAT = {THRESHOLD.name: "time to the threshold", STEPS.name: "steps to the threshold"}
+
 
 @dataclass(frozen=True)
 class AxisChange:
@@ -34,20 +49,18 @@ class AxisChange:
 
     contestant: str
     ratio: Estimate | None
-    """How many times as fast as at the base; None where too few runs reached the threshold, or barred."""
+    """How many times as fast, or as few steps, as at the base; None where too few runs reached the threshold,
+    or barred."""
     state: str
+    metric: Column = THROUGHPUT
 
     @property
     def words(self) -> str:
         if self.ratio is None:
             return f"for `{self.contestant}` it is not clear (too few runs reached the threshold)"
-        size = f"{factor(self.ratio.point)} {interval(self.ratio) or ''}".rstrip()
-        said = {
-            FASTER: "`{name}` is {size} as fast",
-            SLOWER: "`{name}` is slower, {size} as fast",
-            NO_FASTER: "`{name}` is no faster ({size})",
-            UNCLEAR: "for `{name}` it is not clear ({size})",
-        }
+        ratio = self.ratio.inverse() if self.metric is STEPS else self.ratio
+        size = f"{factor(ratio.point)} {interval(ratio) or ''}".rstrip()
+        said = STEPS_SAID if self.metric is STEPS else SAID
         return said[self.state].format(name=self.contestant, size=size)
 
 
@@ -61,13 +74,13 @@ class AxisAnswer:
     place: str
     """Task and the other axes that vary: `PPO on CartPole-v1, batch_size 64`."""
     metric: Column
-    """Speed, or for a hyper-parameter, which changes learning, the time to the threshold if there is one."""
+    """Speed, or for a hyper-parameter, which changes learning, time and steps to the threshold."""
     changes: tuple[AxisChange, ...]
     trust: Trust
 
     @property
     def words(self) -> str:
-        what = "time to the threshold" if self.metric is THRESHOLD else "speed"
+        what = WHAT.get(self.metric.name, "speed")
         against_base = f"{axis_words(self.axis, self.level)} against {axis_words(self.axis, self.base)}"
         start = f"{self.place}, {against_base}, {what}: "
         if self.trust.barred:
@@ -77,7 +90,9 @@ class AxisAnswer:
 
 
 def axis_answers(results: Results, groups: Sequence[Group]) -> tuple[AxisAnswer, ...]:
-    """One per axis that varies, per level above its lowest, and per setting of the other axes."""
+    """One per axis that varies, per level above its lowest, and per setting of the other axes; of a
+    hyper-parameter one for the time and one for the steps to the threshold.
+    """
     return tuple(
         answer
         for axis, line in lines_of([(group.axes, group) for group in groups])
@@ -101,6 +116,8 @@ def folded_words(answers: Sequence[AxisAnswer]) -> list[str]:
 
 Line = list[tuple[dict[str, Any], Any]]
 Item = TypeVar("Item")
+Pair = tuple[Any, str]
+"""Level of an axis, contestant."""
 
 
 def lines_of(items: Sequence[tuple[dict[str, Any], Any]]) -> Iterator[tuple[str, Line]]:
@@ -134,24 +151,30 @@ def with_one_worker(items: Sequence[tuple[dict[str, Any], Item]]) -> list[tuple[
 def line_answers(results: Results, axis: str, line: Line) -> Iterator[AxisAnswer]:
     groups: list[Group] = [group for _, group in line]
     learned = axis.startswith("hyper.") and groups[0].stop_return is not None
-    metric = THRESHOLD if learned else THROUGHPUT
     pairs = {
         (group.axes[axis], name): (groups[0].runs[name], group.runs[name])
         for group in groups[1:]
         for name in in_both(groups[0], group)
     }
-    values = ((run_values(low, metric), run_values(high, metric)) for low, high in pairs.values())
-    raw = [two_groups_p(low, high) for low, high in values]
-    corrected = dict(zip(pairs, holm(raw), strict=True))
-    for group in groups[1:]:
+    metrics = (THRESHOLD, STEPS) if learned else (THROUGHPUT,)
+    corrected = {metric.name: corrected_chances(pairs, metric) for metric in metrics}
+    for group, metric in itertools.product(groups[1:], metrics):
         level = group.axes[axis]
         here = {name: runs for (found, name), runs in pairs.items() if found == level}
         if not here:
             continue
-        trust = axis_trust(results, [runs for both in here.values() for runs in both], [groups[0], group])
-        changes = (change(name, *runs, metric, corrected[level, name]) for name, runs in here.items())
+        every = [runs for both in here.values() for runs in both]
+        trust = axis_trust(results, every, [groups[0], group], timed=metric is not STEPS)
+        chance = corrected[metric.name]
+        changes = (change(name, *runs, metric, chance[level, name]) for name, runs in here.items())
         known = () if trust.barred else tuple(changes)
         yield AxisAnswer(axis, groups[0].axes[axis], level, place_of(group, axis), metric, known, trust)
+
+
+def corrected_chances(pairs: Mapping[Pair, tuple[Runs, Runs]], metric: Column) -> dict[Pair, float]:
+    """That each pair differs by chance alone, corrected over all of them (Holm)."""
+    values = ((run_values(low, metric), run_values(high, metric)) for low, high in pairs.values())
+    return dict(zip(pairs, holm([two_groups_p(low, high) for low, high in values]), strict=True))
 
 
 def in_both(base: Group, group: Group) -> list[str]:
@@ -160,10 +183,11 @@ def in_both(base: Group, group: Group) -> list[str]:
     return [name for name in base.runs if name in fit[0] & fit[1]]
 
 
-def axis_trust(results: Results, runs: Sequence[Runs], groups: Sequence[Group]) -> Trust:
+def axis_trust(results: Results, runs: Sequence[Runs], groups: Sequence[Group], timed: bool = True) -> Trust:
+    """Other load on the machine changes times, but no number of steps."""
     found = (
         few_seeds(results, min(map(len, runs))),
-        disturbed(results, runs),
+        disturbed(results, runs) if timed else None,
         unfinished(results, [row for group in groups for row in group.rows]),
     )
     return Trust(tuple(objection for objection in found if objection is not None))
@@ -171,7 +195,7 @@ def axis_trust(results: Results, runs: Sequence[Runs], groups: Sequence[Group]) 
 
 def change(name: str, base: Runs, runs: Runs, metric: Column, chance: float) -> AxisChange:
     ratio = times_worse(base, runs, metric)
-    return AxisChange(name, ratio, state_of(ratio, chance))
+    return AxisChange(name, ratio, state_of(ratio, chance), metric)
 
 
 def state_of(ratio: Estimate | None, chance: float) -> str:

@@ -23,8 +23,8 @@ from rldyno.records.status import DONE
 from rldyno.results.columns import by_any_name, goals
 from rldyno.results.load import AXES, Results
 from rldyno_rig import schema
-from rldyno_rig.algorithms import title_of
-from rldyno_rig.trial_file import TrialFile
+from rldyno_rig.algorithms import ALGORITHMS, title_of
+from rldyno_rig.contestant import Contestant
 
 Key = tuple[str, ...]
 
@@ -57,9 +57,15 @@ class Changes:
 
 
 def compare_results(
-    first: Analysis, second: Analysis, threshold: float = 0.05, metrics: Sequence[str] = ()
+    first: Analysis,
+    second: Analysis,
+    threshold: float = 0.05,
+    metrics: Sequence[str] = (),
+    ignore_releases: bool = False,
 ) -> Changes:
     """Match the settings of two results directories and judge every metric of each.
+
+    `ignore_releases`: `jax@0.7.0:jit` of one is matched with `jax@0.8.0:jit` or `jax:jit` of the other.
 
     A change is called when it is larger than the threshold and than what two sessions of the same study
     differ by: over all verdicts together, a false one has a chance of 5 %. It is `unchanged` when it is shown
@@ -70,7 +76,7 @@ def compare_results(
     chosen = choose_metrics(metrics)
     before, after = first.results, second.results
     names = str(before.directory), str(after.directory)
-    old, new = by_setting(before), by_setting(after)
+    old, new = by_setting(before, ignore_releases), by_setting(after, ignore_releases)
     shared = [key for key in old if key in new]
     if not shared:
         raise Problem(
@@ -118,25 +124,40 @@ class SettingRuns:
     certificates: tuple[str, ...]
 
 
-def by_setting(results: Results) -> dict[Key, SettingRuns]:
+def by_setting(results: Results, ignore_releases: bool = False) -> dict[Key, SettingRuns]:
     """By contestant and everything that was requested of it, so that equal keys mean an equal computation."""
     home = ResultsDirectory(results.directory)
     found: dict[Key, SettingRuns] = {}
     parts = results.trials.partition_by(["contestant", *results.axes], maintain_order=True)
     for trials in parts:
         requested = read_json(home.trial(trials["trial"][0]) / schema.TRIAL_FILE)
-        file = TrialFile.from_json(requested)  # older records lack the newer axes
-        settings = {name: getattr(file, name) for name in AXES}
+        first = trials.row(0, named=True)
+        settings = {name: first[name] for name in AXES}
         # The rule that ends a trial shapes its time to threshold; how long it may run at most does not.
         budget = requested.get("budget") or {}
         settings |= {name: budget.get(name) for name in ("stop_return", "stop_episodes")}
-        settings |= {f"hyper.{name}": value for name, value in (requested.get("hyper") or {}).items()}
-        key = (requested["contestant"], *(f"{name}={value!r}" for name, value in sorted(settings.items())))
+        settings |= {f"hyper.{name}": value for name, value in complete_hyper(requested).items()}
+        contestant = Contestant.parse(requested["contestant"])
+        name = f"{contestant.family}:{contestant.mode}" if ignore_releases else str(contestant)
+        key = (name, *(f"{name}={value!r}" for name, value in sorted(settings.items())))
+        if key in found:
+            raise Problem(
+                f"{results.directory} holds {found[key].contestant} and {requested['contestant']}: without "
+                "their releases they are the same",
+                fix="run each release into a directory of its own",
+            )
         finished = trials.filter(pl.col("status") == DONE)
         found[key] = SettingRuns(
             requested["contestant"], settings, Runs.of(finished), tuple(finished["certificate"])
         )
     return found
+
+
+def complete_hyper(requested: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of a trial, whatever the version that recorded it."""
+    values: Mapping[str, Any] = requested.get("hyper") or {}
+    known = ALGORITHMS.get(requested.get("algorithm", ""))
+    return values if known is None else known.completed(values)
 
 
 def setting_labels(found: Mapping[Key, SettingRuns], keys: Sequence[Key]) -> dict[Key, str]:
@@ -177,7 +198,8 @@ def in_both(
         )
         if objection is not None
     ]
-    return measure(before.contestant, setting, metric, runs, objections)
+    names = dict.fromkeys((before.contestant, after.contestant))
+    return measure(" → ".join(names), setting, metric, runs, objections)
 
 
 def other_differences(before: Results, after: Results) -> Iterable[str]:

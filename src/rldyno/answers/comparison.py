@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,9 +25,9 @@ from rldyno.answers.learning import group_parity
 from rldyno.answers.pairs import EQUAL, Scale, compare_pairs, seeded, seeds_missing
 from rldyno.answers.ranking import EXPECTED, with_expected
 from rldyno.answers.runs import Runs, by_contestant
-from rldyno.answers.trust import trust_of
+from rldyno.answers.trust import Trust, trust_of
 from rldyno.columns import Column
-from rldyno.proofs.certificate import ABSENT, FAILED, STALE, VALID
+from rldyno.proofs.certificate import STATES
 from rldyno.records.manifest import AdaptiveSeeds
 from rldyno.records.status import DONE
 from rldyno.records.status import FAILED as TRIAL_FAILED
@@ -49,6 +49,7 @@ ROW_COLUMNS = (
     "certificate_detail",
 )
 Json = dict[str, Any]
+Judge = Callable[[Results, Group, Column], Trust]
 
 
 def compare(results: Results) -> tuple[Group, ...]:
@@ -113,8 +114,8 @@ def compare_group(
 def in_order(group: Group) -> Group:
     """Ranked contestants first, the best first; in the order of the plan where no ranking may be named."""
 
-    def place(row: Row) -> tuple[bool, bool, float, str]:
-        known = (row.unranked is not None, row.absent is not None)
+    def place(row: Row) -> tuple[bool, bool, bool, float, str]:
+        known = (row.unranked is not None, row.absent is not None, row.guest)
         return (
             (*known, 0.0, "") if group.trust.barred else (*known, badness(row, group.primary), row.contestant)
         )
@@ -122,13 +123,13 @@ def in_order(group: Group) -> Group:
     return replace(group, rows=tuple(sorted(group.rows, key=place)))
 
 
-def compared_by(results: Results, group: Group, metric: Column) -> Group:
+def compared_by(results: Results, group: Group, metric: Column, judge: Judge = trust_of) -> Group:
     """The group with its figures of one metric compared with the best, unless that is barred.
 
     Nobody is marked as the best where the second is equal, or may be better by chance.
     """
     compared = replace(group, rows=tuple(with_ratios(group, metric, results.manifest.adaptive)))
-    trust = trust_of(results, compared, metric)
+    trust = judge(results, compared, metric)
     if trust.barred:
         compared = group
     elif trust.tied:
@@ -164,7 +165,7 @@ def contestant_row(trials: Sequence[Json], done: Runs) -> Row:
     worst = max(
         [trial for trial in trials if trial["status"] == DONE] or trials,
         key=lambda trial: (
-            (VALID, STALE, ABSENT, FAILED).index(trial["certificate"]),
+            STATES.index(trial["certificate"]),
             trial["certificate_detail"] is not None,
         ),
     )
@@ -203,11 +204,17 @@ def figure_of(done: Runs, metric: Column) -> MetricValue | None:
     return MetricValue(estimate_of(values), note=note)
 
 
-def with_ratios(group: Group, metric: Column, rule: AdaptiveSeeds | None) -> list[Row]:
-    """Rows with their figures compared with the best; `rule` where seeds were added after interim checks."""
+def with_ratios(
+    group: Group, metric: Column, rule: AdaptiveSeeds | None, among: Container[str] | None = None
+) -> list[Row]:
+    """Rows with their figures compared with the best; `rule` where seeds were added after interim checks.
+
+    `among`: the best of these contestants is meant; chance is corrected over all pairs all the same.
+    """
     rows, runs = list(group.rows), group.runs
     candidates = [row for row in rows if row.unranked is None and metric.name in row.figures]
-    best = min(candidates, key=lambda row: badness(row, metric), default=None)
+    chosen = [row for row in candidates if among is None or row.contestant in among]
+    best = min(chosen, key=lambda row: badness(row, metric), default=None)
     if best is None or not math.isfinite(badness(best, metric)):
         return rows
     worse = {

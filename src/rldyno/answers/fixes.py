@@ -78,6 +78,14 @@ def larger_budget(results: Results, few_seeds: bool) -> str:
     return f"Raise [budget] in {study_words(results)}, then: {changed(results, few_seeds)}"
 
 
+def go_on(results: Results) -> str:
+    return f"Add `ends = false` to the stop rule in {study_words(results)}, then: {changed(results)}"
+
+
+def one_budget(results: Results) -> str:
+    return f"Give {study_words(results)} one limit that every run can reach, then: {changed(results)}"
+
+
 def learnable(results: Results) -> str:
     return (
         f"Raise [budget] or change the hyper-parameters in {study_words(results)}, then: {changed(results)}"

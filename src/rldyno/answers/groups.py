@@ -15,7 +15,7 @@ from rldyno.answers.ranking import EXPECTED
 from rldyno.answers.runs import Runs
 from rldyno.answers.trust import Trust
 from rldyno.columns import Column
-from rldyno.proofs.certificate import ABSENT, FAILED, STALE, VALID
+from rldyno.proofs.certificate import ABSENT, FAILED, GUEST, STALE, VALID
 from rldyno.results.columns import column
 from rldyno.stats.distributions import ALPHA
 from rldyno.stats.equivalence import DIFFERENT
@@ -24,6 +24,7 @@ from rldyno.stats.moments import Floats
 from rldyno_rig.algorithms import title_of
 
 THRESHOLD = column("threshold_s")
+STEPS = column("threshold_steps")
 THROUGHPUT = column("steps_per_s")
 FRAMEWORK = column("framework_step_s")
 CPU = column("cpu_s")
@@ -87,6 +88,11 @@ class Row:
         return self.certificate == VALID
 
     @property
+    def guest(self) -> bool:
+        """A script of the user's: shown beside the others, never ranked with them."""
+        return self.certificate == GUEST
+
+    @property
     def unranked(self) -> str | None:
         """Why this contestant is shown but not ranked; None when it is."""
         if self.absent is not None:
@@ -107,6 +113,7 @@ CERTIFICATE_WORDS = {
     STALE: "certificate out of date",
     ABSENT: "no certificate",
     FAILED: "proof failed",
+    GUEST: "guest",
 }
 
 
@@ -163,11 +170,13 @@ class Group:
     def outdoing(self, metric: Column) -> list[Row]:
         """Contestants that are shown without a rank and have a better value than everyone ranked.
 
+        Guests compute something of their own: they are none of them.
+
         They have no expected time: there the measured one counts.
         """
         metric = THRESHOLD if metric is EXPECTED else metric
         ranked = min((badness(row, metric) for row in self.ranked), default=math.inf)
-        outside = (row for row in self.rows if row.unranked is not None)
+        outside = (row for row in self.rows if row.unranked is not None and not row.guest)
         return [row for row in outside if badness(row, metric) < ranked]
 
 
@@ -184,7 +193,9 @@ def primary_metric(stop_return: object) -> Column:
 
 
 def run_values(done: Runs, metric: Column) -> Floats:
-    """Values of the runs; for the threshold rows of (time, reached)."""
+    """Values of the runs; for the threshold rows of (time or steps, reached)."""
+    if metric is STEPS:
+        return done.steps_to_threshold()
     return done.times_to_threshold() if metric is THRESHOLD else done.known(metric.name)
 
 
@@ -224,5 +235,6 @@ def axis_words(name: str, value: Any) -> str:
         "caches": f"{value} caches",
         "processor": f"on {value}",
         "max_episode_steps": f"episodes of at most {value} steps",
+        "hyper.members": f"{value} member{plural}",
     }
     return words.get(name, f"{name.removeprefix('hyper.')} {value}")

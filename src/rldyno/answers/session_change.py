@@ -79,7 +79,8 @@ class Measured:
     @property
     def judged(self) -> bool:
         testable = self.complete or self.metric.censored_at is not None
-        return testable and not any(objection.bars for objection in self.objections)
+        enough = min(len(self.before), len(self.after)) > 1  # damaged records may leave one
+        return testable and enough and not any(objection.bars for objection in self.objections)
 
     @property
     def ratio(self) -> SessionRatio | None:

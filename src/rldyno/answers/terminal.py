@@ -15,10 +15,11 @@ from rldyno.answers.analysis import Analysis
 from rldyno.answers.axes import folded_words
 from rldyno.answers.doubts import doubts, worth_a_line
 from rldyno.answers.groups import CPU, Group, MetricValue, Row
+from rldyno.answers.guests import guest_lines
 from rldyno.answers.trust import BARRED, EQUAL
 from rldyno.answers.wording import headline, outsiders, won_words
 from rldyno.columns import Column
-from rldyno.proofs.certificate import ABSENT, FAILED, STALE
+from rldyno.proofs.certificate import ABSENT, FAILED, GUEST, STALE
 from rldyno.results.load import Results
 from rldyno.stats.equivalence import DIFFERENT
 from rldyno.stats.estimates import RANGE
@@ -32,7 +33,7 @@ AXES_SHOWN = 12
 DOUBT_LINES = 3
 WIDTH = 100
 TABLE_WIDTH = 112
-SHORT = {STALE: "proof out of date", ABSENT: "not proven", FAILED: "proof failed"}
+SHORT = {STALE: "proof out of date", ABSENT: "not proven", FAILED: "proof failed", GUEST: "guest"}
 
 
 def print_answer(analysis: Analysis, console: Console) -> None:
@@ -52,7 +53,12 @@ def print_answer(analysis: Analysis, console: Console) -> None:
         print_line(console, line)
     if (more := len(along_axes) - AXES_SHOWN) > 0:
         print_line(console, f"{more} more settings are in the report.")
-    for line in [*outsiders(groups), *doubt_lines(groups), *remarks(analysis.results, groups)]:
+    for line in [
+        *guest_lines(groups, analysis.results.hypers),
+        *outsiders(groups),
+        *doubt_lines(groups),
+        *remarks(analysis.results, groups),
+    ]:
         print_line(console, line)
     for fix in what_to_do(groups):
         print_fix(console, fix)
@@ -105,6 +111,9 @@ def legend(groups: Sequence[Group]) -> str:
         ),
         "✓: certified.": any(row.certified for row in rows),
         "✗: not certified, or learns differently; shown, but not ranked.": any(map(marked_wrong, rows)),
+        "○: a guest, a script of its own; shown beside the others, not ranked.": any(
+            row.guest for row in rows
+        ),
     }
     return " ".join(words for words, there in said.items() if there)
 
@@ -154,14 +163,16 @@ def longest_word(*texts: Text) -> int:
 
 
 def marked_wrong(row: Row) -> bool:
-    return not row.certified or (row.parity is not None and row.parity.state == DIFFERENT)
+    unlike = row.parity is not None and row.parity.state == DIFFERENT
+    return not row.guest and (not row.certified or unlike)
 
 
 def contestant_cell(row: Row) -> Text:
-    mark = Text("✗ ", "red") if marked_wrong(row) else Text("✓ ", "green")
+    unmarked = Text("○ ") if row.guest else Text("✓ ", "green")
+    mark = Text("✗ ", "red") if marked_wrong(row) else unmarked
     text = mark + Text(row.contestant)
     if not row.certified:
-        return text + Text(f"\n  {SHORT[row.certificate]}", "red")
+        return text + Text(f"\n  {SHORT[row.certificate]}", "" if row.guest else "red")
     return text + Text("\n  learns differently", "red") if marked_wrong(row) else text
 
 

@@ -17,7 +17,7 @@ from rldyno.answers import fixes
 from rldyno.answers.machines import several_kinds
 from rldyno.answers.ranking import EXPECTED
 from rldyno.columns import Column
-from rldyno.proofs.certificate import ABSENT, STALE, VALID
+from rldyno.proofs.certificate import ABSENT, GUEST, STALE, VALID
 from rldyno.records.files import Json
 from rldyno.records.manifest import Task
 from rldyno.results.load import Results
@@ -29,6 +29,7 @@ from rldyno.text.numbers import number
 
 if TYPE_CHECKING:
     from rldyno.answers.groups import Group, MetricValue, Row
+    from rldyno.answers.learned import Unlearned
     from rldyno.answers.runs import Runs
 
 CLEAR, UNSURE, BARRED = "clear", "unsure", "barred"
@@ -36,6 +37,7 @@ CLEAR, UNSURE, BARRED = "clear", "unsure", "barred"
 ALONE, UNMEASURED, UNREACHED, SEEDS, NOISE = "alone", "unmeasured", "unreached", "seeds", "noise"
 CERTIFICATE, UNLEARNED, PARITY, CHANCE = "certificate", "unlearned", "parity", "chance"
 EQUAL, PENDING, UNTUNED, CACHES, MACHINES = "equal", "pending", "untuned", "caches", "machines"
+BUDGET = "budget"
 
 KINDS = {
     ALONE: "nobody else could be ranked",
@@ -52,6 +54,7 @@ KINDS = {
     UNTUNED: "not tuned",
     CACHES: "unknown caches",
     MACHINES: "different machines",
+    BUDGET: "unequal budgets",
 }
 """Objections in a few words."""
 
@@ -125,7 +128,7 @@ def alone(results: Results, group: Group, metric: Column) -> Objection | None:
     why = "; ".join(f"`{row.contestant}`: {row.unranked}" for row in outside)
     who = f"Only `{group.ranked[0].contestant}`" if group.ranked else "No contestant"
     words = f"{who} can be ranked" + (f" ({why})." if why else ".")
-    unproven = [row for row in outside if row.done and not row.failed and not row.certified]
+    unproven = [row for row in outside if row.done and not row.failed and not (row.certified or row.guest)]
     if unproven:
         fix = proof_fix(results, unproven)
     elif any(row.failed for row in outside):
@@ -219,7 +222,7 @@ def disturbed(results: Results, runs: Sequence[Runs]) -> Objection | None:
 
 def unproven_runs(results: Results, contestant: str, certificates: Iterable[str]) -> Objection | None:
     """To runs of one contestant with these certificates."""
-    lacking = {found for found in certificates if found != VALID}
+    lacking = {found for found in certificates if found not in (VALID, GUEST)}
     if not lacking:
         return None
     words = f"`{contestant}` is not proven to compute what the reference computes."
@@ -254,11 +257,14 @@ def unlearned(results: Results, group: Group, metric: Column) -> Objection | Non
     found = group.unlearned
     if found is None:
         return None
-    words = (
+    return Objection(UNLEARNED, False, unlearned_words(found), fixes.learnable(results))
+
+
+def unlearned_words(found: Unlearned) -> str:
+    return (
         f"Nobody learned: the mean return is {number(found.end)} at the end of the runs, "
         f"{number(found.start)} at their start."
     )
-    return Objection(UNLEARNED, False, words, fixes.learnable(results))
 
 
 def parity(results: Results, group: Group, metric: Column) -> Objection | None:

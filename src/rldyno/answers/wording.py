@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from rldyno.answers.advice import LOW, Pick
+from rldyno.answers.advice import LOW, Advice, Pick
+from rldyno.answers.algorithms import AlgorithmAdvice
 from rldyno.answers.break_even import RunLengths
 from rldyno.answers.groups import THRESHOLD, Group, Row
 from rldyno.answers.ranking import EXPECTED
@@ -102,7 +103,12 @@ def outsiders(groups: Sequence[Group]) -> list[str]:
     for group in groups:
         better = group.outdoing(group.primary)
         for row in group.rows:
-            if row.unranked is not None and row.absent is None and row not in better:
+            if (
+                row.unranked is not None
+                and row.absent is None
+                and row not in better
+                and not ran_as_guest(row)
+            ):
                 where = found.setdefault(row.unranked, {}).setdefault(row.contestant, [])
                 where.append(group.label)
     lines = []
@@ -111,6 +117,11 @@ def outsiders(groups: Sequence[Group]) -> list[str]:
         place = "" if len(groups) == 1 or len(labels) == len(groups) else f" in {first_and_more(labels)}"
         lines.append(f"Not ranked{place}: {', '.join(f'`{name}`' for name in who)} ({why}).")
     return lines
+
+
+def ran_as_guest(row: Row) -> bool:
+    """Guests have lines of their own, unless they failed."""
+    return row.guest and row.done > 0 and not row.failed
 
 
 def verdict(group: Group, doubts: bool = True) -> str:
@@ -168,9 +179,8 @@ def amount(row: Row, metric: Column) -> str:
     figure = row.figures[metric.name]
     if math.isinf(figure.estimate.point):
         return figure.note or "not reached"
-    return f"{number(figure.estimate.point * metric.scale)} {metric.unit}" + spaced(
-        interval(figure.estimate, metric.scale)
-    )
+    size = f"{number(figure.estimate.point * metric.scale)} {metric.unit}".rstrip()
+    return size + spaced(interval(figure.estimate, metric.scale))
 
 
 def distance(rows: Sequence[Row], metric: Column) -> str:
@@ -256,7 +266,10 @@ def pick_words(pick: Pick) -> str:
         why = "neither is clearly better" if pick.confidence == LOW else "they are equal"
         return f"Take {either}: {why}."
     other, ratio = f"`{pick.runner_up.contestant}`", pick.ratio
-    if ratio is None:
+    if metric.name == "final_return":
+        # Returns may be below zero: their ratio says nothing.
+        gap = f"{other} has {amount(pick.runner_up, metric)}"
+    elif ratio is None:
         gap = f"{other} does not reach the threshold within the budget"
     else:
         gap = gap_words(metric, factor(ratio.point) + spaced(interval(ratio)), other)
@@ -272,6 +285,28 @@ def confidence_words(pick: Pick, doubts: bool = True) -> str:
     )
     why = [pick.trust.words, *pick.trust.fixes] if doubts else []
     return " ".join(filter(None, [f"Confidence: {pick.confidence}.", wins, *why]))
+
+
+def algorithm_words(contestant: str, pick: Pick) -> str:
+    """`With torch:eager, take PPO: …`, from a pick among algorithms."""
+    return f"With `{contestant}`, t{pick_words(pick)[1:]}"
+
+
+def together_words(found: AlgorithmAdvice, frameworks: Sequence[Advice]) -> str | None:
+    """An algorithm that all contestants agree on, and the contestant to take with it."""
+    algorithm, here = found.agreed, found.matches[0]
+    if algorithm is None:
+        return None
+    place = (algorithm, here.environment, here.setting)
+    best = [
+        pick
+        for advice in frameworks
+        for pick in advice.picks
+        if (pick.group.algorithm, pick.group.environment, pick.group.setting) == place and not pick.trust.tied
+    ]
+    everybody = "" if len(found.picks) == 1 else ", whichever contestant"
+    framework = f" With it, take `{best[0].contestant}`." if best else ""
+    return f"The algorithm to take is `{algorithm}`{everybody}.{framework}"
 
 
 def evidence_words(pick: Pick) -> str:

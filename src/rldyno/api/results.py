@@ -119,18 +119,26 @@ class StudyResults:
 
     def claims(self, file: Path | str | None = None) -> Answer[ClaimVerdict]:
         """Which published claims these results support, or those of a file: as `rldyno claims`."""
+        from rldyno.claims import boards
         from rldyno.claims.decide import judge
         from rldyno.claims.evidence import gather
         from rldyno.claims.form import load_claims, shipped_claims
 
         claims = shipped_claims() if file is None else load_claims(Path(file))
-        found = judge(claims, gather([self._analysis.results]))
+        results = self._analysis.results
+        found = judge(claims, gather([results], usable=boards.read(results.directory)))
         return Answer(found, claims_frame(found), claims_text(found))
 
-    def report(self, path: Path | str | None = None) -> Path:
-        """Write the HTML report, to DIR/report.html unless a path is given; return its path."""
+    def report(self, path: Path | str | None = None, curves: Iterable[Path | str] = ()) -> Path:
+        """Write the HTML report, to DIR/report.html unless a path is given; return its path.
+
+        `curves` are CSV files with learning curves of others: as `rldyno report --curve`.
+        """
+        from rldyno.curves.store import keep
         from rldyno.report.page import write_report
 
+        for file in curves:
+            keep(self.directory, Path(file))
         return write_report(self._analysis, None if path is None else Path(path))
 
     @cached_property

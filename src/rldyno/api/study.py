@@ -41,6 +41,8 @@ class StudyKeys(TypedDict, total=False):
     order_seed: int
     tensorboard: bool
     atari: Mapping[str, Any]
+    script: Mapping[str, Any]
+    script_sha256: Mapping[str, str]
     budget: Mapping[str, Any]
     hyper: Mapping[str, Any]
 

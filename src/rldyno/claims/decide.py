@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from rldyno.claims.curve_check import curve_check
 from rldyno.claims.effects import (
     HOLDS,
     REFUTED,
@@ -266,6 +267,7 @@ KINDS: dict[str, Callable[[Check, Evidence, np.random.Generator], CheckVerdict]]
     "trend": trend_check,
     "same": same_check,
     "depends": depends_check,
+    "curve": curve_check,
 }
 
 

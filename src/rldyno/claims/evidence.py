@@ -16,10 +16,12 @@ from rldyno.answers.axes import TEAM_AXES
 from rldyno.answers.comparison import group_frames
 from rldyno.answers.groups import axis_words
 from rldyno.answers.runs import by_contestant, growth_of
-from rldyno.claims import nets
+from rldyno.claims import boards, nets
 from rldyno.claims.form import HYPER, Condition
 from rldyno.claims.metrics import GROWTH, metric, of_series, row_columns
 from rldyno.columns import Column
+from rldyno.curves.curve import ExternalCurve
+from rldyno.curves.store import known_curves
 from rldyno.errors import Problem
 from rldyno.nets.record import NetsRecord, read_record
 from rldyno.proofs.certificate import VALID
@@ -32,6 +34,7 @@ from rldyno.results.load import AXES, Results, load_results
 from rldyno.stats.anytime import widened
 from rldyno.stats.estimates import Sampler, point_of
 from rldyno.stats.moments import Floats
+from rldyno.usability.record import UsabilityFile
 from rldyno_rig.hyper import network_kind
 
 Conditions = dict[str, Condition]
@@ -48,6 +51,8 @@ class Evidence:
     has_gpu: bool
     whole: Evidence | None = None
     """With the trials of comparisons that noise bars, each with its `objection`; None where none are."""
+    curves: tuple[ExternalCurve, ...] = ()
+    """By others: kept with the results, or shipped."""
     _codes: dict[str, tuple[list[Any], NDArray[np.intp]]] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -80,8 +85,11 @@ class Evidence:
         return found
 
 
-def gather(several: Sequence[Results], timed: Sequence[NetsRecord] = ()) -> Evidence:
-    """Runs of several results directories, and records of networks timed alone (`timed`).
+def gather(
+    several: Sequence[Results], timed: Sequence[NetsRecord] = (), usable: Sequence[UsabilityFile] = ()
+) -> Evidence:
+    """Runs of several results directories, records of networks timed alone (`timed`) and what TensorBoard
+    costs (`usable`).
 
     Their machines are not mixed.
     """
@@ -117,10 +125,19 @@ def gather(several: Sequence[Results], timed: Sequence[NetsRecord] = ()) -> Evid
         axes |= dict.fromkeys(nets.NETS_AXES)
         uncertified |= nets.unproven(record)
         rows += nets.rounds(record, place_of(record.machine))
-    machines = [*(results.manifest.machine for results in several), *(one.machine for one in timed)]
+    for file in usable:
+        for row in boards.rounds(file, place_of(file.machine)):
+            (noisy if row["objection"] else rows).append(row)
+    machines = [
+        *(results.manifest.machine for results in several),
+        *(record.machine for record in timed),
+        *(file.machine for file in usable),
+    ]
     gpus = any(machine.gpus for machine in machines)
     known = frozenset(uncertified), tuple(axes), gpus
-    return Evidence(tuple(rows), *known, Evidence((*rows, *noisy), *known) if noisy else None)
+    whole = Evidence((*rows, *noisy), *known) if noisy else None
+    curves = {curve.key: curve for results in several for curve in known_curves(results.directory)}
+    return Evidence(tuple(rows), *known, whole, tuple(curves.values()))
 
 
 def barred_by_noise(results: Results) -> dict[str, str]:
@@ -134,15 +151,16 @@ def barred_by_noise(results: Results) -> dict[str, str]:
 
 
 def gather_in(directories: Iterable[Path]) -> Evidence:
-    """All that lies in some directories: results, networks timed alone, or both."""
-    several, timed = [], []
+    """All that lies in some directories: results, networks timed alone, what TensorBoard costs."""
+    several, timed, usable = [], [], []
     for directory in directories:
-        record = read_record(directory)
+        record, files = read_record(directory), boards.read(directory)
         if record is not None:
             timed.append(record)
-        if record is None or (directory / MANIFEST_FILE).exists():
+        usable += files
+        if (record is None and not files) or (directory / MANIFEST_FILE).exists():
             several.append(load_results(directory))
-    return gather(several, timed)
+    return gather(several, timed, usable)
 
 
 PLACE = ("system", "hardware", "machine")

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from rldyno.claims.metrics import metrics
+from rldyno.errors import Problem
+from rldyno.results.trial_columns import ATARI
 from rldyno.stats.estimates import ENOUGH_RUNS
 from rldyno.toml.models import add_mistakes
 from rldyno.toml.source import read
@@ -31,6 +33,7 @@ KEYS = (
     "collective",
     "scaling",
     "max_episode_steps",
+    *(column.name for column in ATARI),
     "dtype",
     "division",
     "caches",
@@ -124,7 +127,7 @@ MetricName = Annotated[str, BeforeValidator(_known_metric)]
 class Check(_Table):
     """One question to the results. The claim holds where the effect's interval lies within the bounds."""
 
-    kind: Literal["ratio", "value", "share", "trend", "same", "depends"]
+    kind: Literal["ratio", "value", "share", "trend", "same", "depends", "curve"]
     metric: MetricName = "reached"
     a: Selector = {}
     b: Selector = {}
@@ -141,6 +144,8 @@ class Check(_Table):
     """Which contestants stand for a framework: the best by this metric, or each of them."""
     levels: dict[str, int] = {}
     """Column → different values that must have been compared; of several columns, each with each."""
+    from_step: Annotated[int, Field(ge=0)] = 0
+    """Of kind `curve`: where runs begin to follow an external curve."""
     seeds: Annotated[int, Field(ge=2)] = ENOUGH_RUNS
     """Runs of a contestant below which nothing is decided."""
     needs: str | None = None
@@ -233,6 +238,14 @@ def shipped_claims() -> tuple[Claim, ...]:
     )
     with_paths: Sequence[Path] = [Path(str(file)) for file in files]
     return tuple(claim for path in with_paths for claim in load_claims(path))
+
+
+def of_sources(claims: Sequence[Claim], sources: Sequence[str]) -> tuple[Claim, ...]:
+    known = list(dict.fromkeys(claim.source for claim in claims if claim.source))
+    for name in sources:
+        if name not in known:
+            raise Problem(f"no claim has the source `{name}`{suggest(name, known)}")
+    return tuple(claim for claim in claims if claim.source in sources)
 
 
 ORDER = ("liu2022.toml", "seong2024.toml", "stooke2017.toml", "lizarralde2019.toml")

@@ -1,11 +1,11 @@
-"""What a claim can be about: any figure of the result table, integrals, and two that only claims compute."""
+"""What a claim can be about: any figure of the result table, integrals, and a few that only claims have."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from rldyno.claims.atari import atari_game
 from rldyno.columns import Column
+from rldyno.curves.games import atari_game
 from rldyno.results.columns import INTEGRALS, by_any_name, figures
 
 GROWTH = Column(
@@ -27,11 +27,32 @@ ACT_RATE = Column(
     aliases=("act_rate",),
     needs="needs networks timed alone: rldyno nets -o DIR",
 )
+_NEEDS_BOARD = (
+    "needs TensorBoard's cost: rldyno usability torch tensorflow --part visualisation -o DIR/usability.json"
+)
+LOGGED = Column(
+    "logged_slowdown",
+    float,
+    "time of an update whose loss is written to an event file / of one that writes nothing",
+    title="Update that is written to an event file",
+    unit="×",
+    better="lower",
+    needs=_NEEDS_BOARD,
+)
+WATCHED = Column(
+    "watched_slowdown",
+    float,
+    "time of an update while TensorBoard shows its event file / while nobody watches",
+    title="Update that is watched in TensorBoard",
+    unit="×",
+    better="lower",
+    needs=_NEEDS_BOARD,
+)
 
 
 def metrics() -> dict[str, Column]:
     """Name in a claim → figure."""
-    return by_any_name([*figures(), *INTEGRALS, GROWTH, ACT_RATE])
+    return by_any_name([*figures(), *INTEGRALS, GROWTH, ACT_RATE, LOGGED, WATCHED])
 
 
 def metric(name: str) -> Column:

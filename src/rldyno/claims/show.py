@@ -15,6 +15,7 @@ from rldyno.claims.form import Check
 from rldyno.claims.metrics import metric
 from rldyno.stats.estimates import Estimate
 from rldyno.text.numbers import interval, number
+from rldyno.text.tables import markdown_escaped
 
 STYLES = {HOLDS: "bold green", REFUTED: "bold red", UNDECIDED: "yellow"}
 HEADINGS = (
@@ -40,6 +41,17 @@ def print_verdicts(found: Sequence[ClaimVerdict], console: Console) -> None:
         for line in lines(verdict):
             console.print(Padding(Text(line, "dim"), (0, 0, 0, 2), expand=False), width=width)
     console.print(Text(summary(found), "bold"), width=width)
+
+
+def markdown(found: Sequence[ClaimVerdict]) -> str:
+    """A list with an item for each claim, in the order of the source."""
+    said = [summary(found), ""]
+    for verdict in found:
+        said.append(
+            f"- `{verdict.claim.id}` **{verdict.verdict}**: {markdown_escaped(verdict.claim.statement)}."
+        )
+        said += [f"  - {markdown_escaped(line)}" for line in lines(verdict)]
+    return "\n".join(said) + "\n"
 
 
 def decidable_first(found: Sequence[ClaimVerdict]) -> list[ClaimVerdict]:
@@ -78,11 +90,17 @@ def effect_line(check: CheckVerdict) -> str:
     assert check.effect is not None
     decisive = check.decisive or (check.parts[0].label if len(check.parts) == 1 else "")
     label = f", {decisive}" if decisive else ""
-    what = metric(check.check.metric).words + label
+    what = subject(check.check) + label
     trials = len({trial for part in check.parts for trial in part.trials})
     words = effect_words(check.effect, check.check)
     claim = "" if check.check.kind == "depends" else f"claimed {claimed(check.check)}; "
     return f"{what}: {words}; {claim}{trials} trials"
+
+
+def subject(check: Check) -> str:
+    if check.kind == "curve":
+        return "Return above the external curve"
+    return metric(check.metric).words
 
 
 def effect_words(effect: Estimate, check: Check) -> str:
@@ -102,6 +120,8 @@ def scale_of(check: Check) -> tuple[float, str]:
     """Factors for comparisons, percent for shares, the metric's unit for values."""
     if check.kind == "share":
         return 100.0, " %"
+    if check.kind == "curve":
+        return 1.0, " spreads"
     if check.kind in ("value", "depends"):
         measure = metric(check.metric)
         return measure.scale, f" {measure.unit}" if measure.unit not in ("", "×") else measure.unit

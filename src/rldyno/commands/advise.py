@@ -1,8 +1,9 @@
-"""`rldyno advise`: which contestant to take, how sure that is, and where the choice changes."""
+"""`rldyno advise`: which contestant and algorithm to take, how sure that is, and where the choice changes."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from rldyno.answers.advice import Advice, Pick
+    from rldyno.answers.algorithms import AlgorithmAdvice, Match
     from rldyno.answers.axes import AxisAnswer
     from rldyno.answers.break_even import BreakEven
     from rldyno.answers.trust import Trust
@@ -26,38 +28,49 @@ def advise(
     goal: Annotated[
         str | None,
         typer.Option(
-            help="time (the default with a stop rule), throughput, memory, energy, startup, or a column."
+            help="time (the default with a stop rule), throughput, memory, energy, startup, a column, or "
+            "usability."
         ),
     ] = None,
-    algorithm: Annotated[str | None, typer.Option(help="Only this algorithm.")] = None,
+    algorithm: Annotated[
+        str | None, typer.Option(help="Only this algorithm, and no advice on algorithms.")
+    ] = None,
     environment: Annotated[str | None, typer.Option(help="Only this environment.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the advice as JSON.")] = False,
 ) -> None:
-    """Show which contestant to take; exit with 1 when the results allow no advice at all."""
+    """Show which contestant to take, and which algorithm where the study has several.
+
+    Exit with 1 when the results allow no advice at all.
+    """
     from rich.console import Console
 
     from rldyno.answers.analysis import Analysis
+    from rldyno.commands.advise_usability import USABILITY, advise_usability
 
-    found = Analysis.load(directory).advice(goal, algorithm, environment)
+    if goal == USABILITY:
+        advise_usability(directory, as_json, Console(highlight=False))
+        return
+    analysis = Analysis.load(directory)
+    found = analysis.advice(goal, algorithm, environment)
+    algorithms = () if algorithm else analysis.algorithm_advice(goal, environment)
     if as_json:
-        print(json.dumps([advice_json(item) for item in found], indent=2, ensure_ascii=False))
+        items = [*map(advice_json, found), *map(algorithm_json, algorithms)]
+        print(json.dumps(items, indent=2, ensure_ascii=False))
     else:
         console = Console(highlight=False)
         for item in found:
             print_advice(item, console)
-    if not any(item.picks for item in found):
+        for chosen in algorithms:
+            print_algorithms(chosen, found, console)
+    if not any(item.picks for item in found) and not any(item.picks for item in algorithms):
         raise typer.Exit(1)
 
 
 def print_advice(found: Advice, console: Console) -> None:
-    from rich.text import Text
-
     from rldyno.answers import wording
     from rldyno.answers.terminal import print_fix
 
-    def print_line(text: str, style: str = "") -> None:
-        console.print(Text(text, style), width=min(WIDTH, console.width))
-
+    print_line = printer(console)
     print_line(f"{found.task}, by {found.metric.words}", "bold")
     for pick in found.picks[:SETTINGS_SHOWN]:
         prefix = f"{pick.group.setting}: " if pick.group.setting else ""
@@ -82,6 +95,40 @@ def print_advice(found: Advice, console: Console) -> None:
         for fix in trust.fixes:
             print_fix(console, fix)
     console.print()
+
+
+def print_algorithms(found: AlgorithmAdvice, frameworks: Sequence[Advice], console: Console) -> None:
+    from rldyno.answers import wording
+    from rldyno.answers.terminal import print_fix
+
+    print_line = printer(console)
+    print_line(f"Algorithms on {found.place}, by {found.metric.words}", "bold")
+    together = wording.together_words(found, frameworks)
+    if together is not None:
+        print_line(together, "green")
+    for match, pick in found.picks[:SETTINGS_SHOWN]:
+        print_line(wording.algorithm_words(match.contestant, pick), "green")
+        print_line(wording.confidence_words(pick))
+    if len(found.picks) > SETTINGS_SHOWN:
+        print_line(f"… and {len(found.picks) - SETTINGS_SHOWN} more contestants; --json has them all.", "dim")
+    print_line(f"Equal budgets: {found.matches[0].budget_words}.", "dim")
+    alike: dict[Trust, list[str]] = {}
+    for match in found.refusals:
+        alike.setdefault(match.trust(found.metric), []).append(match.contestant)
+    for trust, contestants in alike.items():
+        print_line(f"{', '.join(contestants)}: No advice on the algorithm. {trust.words}", "red")
+        for fix in trust.fixes:
+            print_fix(console, fix)
+    console.print()
+
+
+def printer(console: Console) -> Callable[..., None]:
+    from rich.text import Text
+
+    def print_line(text: str, style: str = "") -> None:
+        console.print(Text(text, style), width=min(WIDTH, console.width))
+
+    return print_line
 
 
 def advice_json(found: Advice) -> dict[str, Any]:
@@ -141,6 +188,40 @@ def pick_json(pick: Pick) -> dict[str, Any]:
     }
 
 
+def algorithm_json(found: AlgorithmAdvice) -> dict[str, Any]:
+    """With the keys of other advice, empty here, so that readers of `picks` need no exception."""
+    empty: dict[str, Any] = {"picks": [], "refusals": [], "run_lengths": [], "flips": [], "axes": []}
+    return {
+        "task": f"algorithms on {found.place}",
+        "goal": found.goal,
+        **empty,
+        "algorithm": found.agreed,
+        "algorithms": [match_json(found, match) for match in found.matches],
+    }
+
+
+def match_json(found: AlgorithmAdvice, match: Match) -> dict[str, Any]:
+    """One contestant's algorithms; `best` is null where no winner may be named."""
+    pick, trust = match.pick(found.metric), match.trust(found.metric)
+    figures = {
+        row.contestant: row.figures[found.metric.name]
+        for row in match.group.rows
+        if found.metric.name in row.figures
+    }
+    return {
+        "contestant": match.contestant,
+        "metric": found.metric.name,
+        "best": None if pick is None or pick.trust.tied else pick.contestant,
+        "confidence": None if pick is None else pick.confidence,
+        "budget": match.budget_words,
+        "values": {
+            name: {"value": estimate_json(figure.estimate), "times_worse": estimate_json(figure.ratio)}
+            for name, figure in figures.items()
+        },
+        "objections": [objection.to_json() for objection in trust.objections],
+    }
+
+
 def axis_json(answer: AxisAnswer) -> dict[str, Any]:
     return {
         "axis": answer.axis,
@@ -169,13 +250,4 @@ def crossover_json(crossover: BreakEven) -> dict[str, Any]:
 
 
 def estimate_json(estimate: Estimate | None) -> dict[str, Any] | None:
-    """Infinite bounds (never reached) have no JSON number: null."""
-    from math import isfinite
-
-    if estimate is None:
-        return None
-    numbers = {"point": estimate.point, "low": estimate.low, "high": estimate.high}
-    finite = {
-        name: value if value is not None and isfinite(value) else None for name, value in numbers.items()
-    }
-    return finite | {"runs": estimate.n, "bounds": estimate.kind}
+    return None if estimate is None else estimate.to_json()

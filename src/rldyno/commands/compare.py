@@ -33,14 +33,30 @@ def compare(
     threshold: Annotated[
         float, typer.Option(metavar="SHARE", help="Ignore changes below this share.")
     ] = 0.05,
+    ignore_releases: Annotated[
+        bool, typer.Option("--ignore-releases", help="Match jax@0.7.0:jit of A with another release in B.")
+    ] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown for a pull request.")] = False,
+    figures: Annotated[
+        Path | None,
+        typer.Option(metavar="OUTDIR", help="Also draw curves and values of A and B in one picture each."),
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="LIST", help="Formats of --figures, separated by commas.")
+    ] = "png,svg,pdf,csv",
 ) -> None:
     """Show what got faster or slower from A to B; exit with 1 if something got slower than the threshold."""
     from rldyno.answers.analysis import Analysis
     from rldyno.answers.changes import compare_results
     from rldyno.answers.changes_text import markdown as as_markdown
 
-    found = compare_results(Analysis.load(first), Analysis.load(second), threshold, metric or ())
+    both = Analysis.load(first), Analysis.load(second)
+    found = compare_results(*both, threshold, metric or (), ignore_releases)
+    if figures is not None:
+        from rldyno.report.systems import write_systems
+
+        files = write_systems(*both, figures, [name.strip() for name in form.split(",") if name.strip()])
+        typer.echo(f"{files[0]}: {len(files) - 1} files", err=True)
     if markdown:
         print(as_markdown(found))
     else:

@@ -20,6 +20,14 @@ def report(
     form: Annotated[
         str, typer.Option("--format", metavar="LIST", help="Formats of --figures, separated by commas.")
     ] = "png,svg,pdf,csv,md,tex",
+    curve: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Lay the learning curves of a CSV file (step, return, spread) over ours; repeatable. "
+            "DIR keeps a copy.",
+        ),
+    ] = None,
 ) -> None:
     """Write the report: one HTML file that opens from disk and needs no network."""
     from rldyno.answers.analysis import Analysis
@@ -27,6 +35,11 @@ def report(
     from rldyno.report.page import write_report
 
     analysis = Analysis.load(directory)
+    if curve:
+        from rldyno.curves.store import keep
+
+        for file in curve:
+            typer.echo(f"{keep(directory, file)}: kept with the results", err=True)
     if figures is None:
         print(write_report(analysis, out))
         return

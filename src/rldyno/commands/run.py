@@ -14,6 +14,7 @@ from rldyno.commands.options import Quick, Seeds, Toolchains
 if TYPE_CHECKING:
     from rldyno.session.cluster import ClusterOptions
     from rldyno.session.reruns import NoiseLimit
+    from rldyno.session.session import Options
 
 
 class Place(StrEnum):
@@ -66,6 +67,7 @@ Continued = Annotated[bool, typer.Option("--continued", hidden=True)]
 
 
 def run(
+    context: typer.Context,
     study: Given,
     out: Out = None,
     seeds: Seeds = None,
@@ -91,13 +93,11 @@ def run(
     from rldyno.studies.networks_study import networks_study
 
     if (networks := networks_study(study, quick)) is not None:
+        refuse_unused(context, str(study))
         home = out or Path("results") / (f"{study}-quick" if quick else str(study))
         time_networks(networks, home, toolchain or [], verify=not no_verify)
         return
-    from rich.console import Console
-
-    from rldyno.launch.launcher import DetachedError
-    from rldyno.session.session import Options, run_study
+    from rldyno.session.session import Options
     from rldyno.toolchains.resolve import parse_overrides
 
     options = Options(
@@ -116,6 +116,15 @@ def run(
         noise_limit=noise_limit(max_noise, noise_attempts),
         cluster=cluster_options(launcher, slurm or [], detach, print_scripts, continued),
     )
+    run_to_an_end(study, options)
+
+
+def run_to_an_end(study: Path, options: Options) -> None:
+    from rich.console import Console
+
+    from rldyno.launch.launcher import DetachedError
+    from rldyno.session.session import run_study
+
     try:
         finished = run_study(study, options, Console())
     except DetachedError as left:
@@ -125,6 +134,26 @@ def run(
         typer.echo("stopped; run the same command to continue", err=True)
         raise typer.Exit(130) from None
     raise typer.Exit(0 if finished else 1)
+
+
+def refuse_unused(context: typer.Context, study: str) -> None:
+    """Networks alone have no trials: most options would do nothing."""
+    from rldyno.errors import Problem
+
+    used = {"study", "out", "quick", "toolchain", "no_verify"}
+    given = {
+        parameter.opts[0]: context.get_parameter_source(str(parameter.name))
+        for parameter in context.command.params
+        if parameter.name not in used
+    }
+    unused = [
+        option for option, source in given.items() if source is not None and source.name == "COMMANDLINE"
+    ]
+    if unused:
+        raise Problem(
+            f"{study} times networks alone and cannot use {', '.join(unused)}",
+            fix="leave it out; `rldyno nets --help` shows what can be chosen",
+        )
 
 
 def cluster_options(

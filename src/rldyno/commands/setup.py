@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 def setup(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Toolchains to build. Default: those of all contestants."),
+        typer.Argument(
+            metavar="[NAME]...",
+            help="Toolchains to build, or releases such as jax@0.7.0. Default: those of all contestants.",
+        ),
     ] = None,
     pip_args: Annotated[
         str | None, typer.Option(help='Arguments passed to pip, e.g. "--no-index --find-links DIR".')
@@ -44,6 +47,9 @@ def setup(
     variant: Annotated[str | None, typer.Option(help="cpu or cuda. Default: what fits this machine.")] = None,
     list_: Annotated[bool, typer.Option("--list", help="Show the state of every toolchain.")] = False,
     prune: Annotated[bool, typer.Option("--prune", help="Remove builds that are no longer used.")] = False,
+    releases: Annotated[
+        bool, typer.Option("--releases", help="With --prune: also builds of releases such as jax@0.7.0.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
 ) -> None:
     """Build the isolated environments that the frameworks run in."""
@@ -53,7 +59,7 @@ def setup(
     if list_:
         list_toolchains(console)
     elif prune:
-        prune_toolchains(console, yes)
+        prune_toolchains(console, yes, releases)
     else:
         parts, packages = _parts_and_packages(added or [], names or [])
         changes = _package_changes(packages, dropped or [])
@@ -112,9 +118,11 @@ def list_toolchains(console: Console) -> None:
     from rldyno.toolchains.packages import packages_of
     from rldyno.toolchains.progress import megabytes
     from rldyno.toolchains.resolve import part_states, state
+    from rldyno.toolchains.store import built_releases
 
-    for name, chain in sorted(read_catalogue().items(), key=lambda item: (item[1].kind, item[0])):
-        found = state(chain)
+    chains = [*read_catalogue().values(), *(chain for chain, _ in built_releases())]
+    for chain in sorted(chains, key=lambda one: (one.kind, one.framework)):
+        name, found = chain.framework, state(chain)
         size = megabytes(found.built.size_bytes) if found.built else ""
         place = found.given or (found.built.directory if found.built else "")
         line = f"{name:12}{found.status:10}{found.variant:6}{size:>8}  {chain.summary}"
@@ -126,12 +134,16 @@ def list_toolchains(console: Console) -> None:
         console.print(line, markup=False)
 
 
-def prune_toolchains(console: Console, yes: bool) -> None:
-    """Offer everything that no toolchain of this catalogue uses; remove it once confirmed."""
+def prune_toolchains(console: Console, yes: bool, releases: bool) -> None:
+    """Offer everything that no toolchain of this catalogue uses; remove it once confirmed.
+
+    Releases that can still be named are kept, unless they are to go.
+    """
     from rldyno.toolchains.catalogue import read_catalogue
     from rldyno.toolchains.parts import superseded_parts
     from rldyno.toolchains.progress import megabytes
-    from rldyno.toolchains.store import find_built, remove, size_of, superseded
+    from rldyno.toolchains.releases import wheels_dir
+    from rldyno.toolchains.store import built_releases, find_built, remove, size_of, superseded
 
     current = [
         (chain, built)
@@ -139,8 +151,10 @@ def prune_toolchains(console: Console, yes: bool) -> None:
         for variant in chain.variants
         if (built := find_built(chain, variant))
     ]
+    current += [] if releases else built_releases()
     old_parts = {part: built.directory for chain, built in current for part in superseded_parts(chain, built)}
     old = [*superseded([built for _, built in current]), *old_parts]
+    old += [wheels_dir()] if releases and wheels_dir().is_dir() else []
     if not old:
         console.print("nothing to remove: every build in the cache is in use")
         return

@@ -27,6 +27,9 @@ class Summary:
     """At most, one trial after the other; None where no trial has an estimate."""
     unknown_trials: int
     """Trials without an estimate."""
+    nets: tuple[str, ...] = ()
+    """Of a study that times networks alone, which has no trials."""
+    rounds: int = 0
 
 
 def studies(
@@ -36,12 +39,14 @@ def studies(
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> None:
     """List the studies that come with rldyno, or print one: `rldyno studies quickstart > my-study.toml`."""
-    from rldyno.studies.shipped import shipped_studies, shipped_study
+    from rldyno.studies.shipped import networks_studies, shipped_studies, shipped_study
 
     if name is not None:
         typer.echo(shipped_study(name).read_text(encoding="utf-8"), nl=False)
         return
     found = [summary(path) for path in shipped_studies().values()]
+    found += [networks_summary(name) for name in networks_studies()]
+    found.sort(key=lambda study: study.name)
     if as_json:
         print(json.dumps([asdict(study) for study in found], indent=2, ensure_ascii=False))
         return
@@ -70,6 +75,14 @@ def summary(path: Path) -> Summary:
     )
 
 
+def networks_summary(name: str) -> Summary:
+    from rldyno.studies.networks_study import networks_study
+
+    study = networks_study(name)
+    assert study is not None
+    return Summary(name, study.title, study.question, study.frameworks, 0, None, 0, study.nets, study.rounds)
+
+
 def print_summaries(found: list[Summary], console: Console) -> None:
     from rich.padding import Padding
     from rich.text import Text
@@ -84,6 +97,8 @@ def print_summaries(found: list[Summary], console: Console) -> None:
 def size_words(study: Summary) -> str:
     from rldyno.commands.plan import spell_seconds
 
+    if study.nets:
+        return f"networks alone ({', '.join(study.nets)}), {study.rounds} rounds, no trials"
     if study.seconds is None:
         return f"{study.trials} trials, time unknown"
     unknown = f", unknown for {study.unknown_trials} trials" if study.unknown_trials else ""

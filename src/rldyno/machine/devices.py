@@ -63,6 +63,22 @@ def usable_gpus() -> tuple[int, str | None]:
             return 0, f"NVML: {error}"
 
 
+def gpu_model(device: str) -> str | None:
+    """Of the GPUs that a worker on this device can use, `A + B` if they differ; None where none is shown."""
+    from rldyno.probe.nvml import opened_nvml, visible_devices
+
+    if device == "cpu":
+        return None
+    with opened_nvml() as (nvml, _):
+        if nvml is None:
+            return None
+        try:
+            found = {nvml.nvmlDeviceGetName(handle) for _, handle in visible_devices(nvml, os.environ)}
+        except nvml.NVMLError:
+            return None
+    return " + ".join(sorted(found)) or None
+
+
 def gpus_of_the_driver() -> int:
     """How many CUDA itself can use, of those that CUDA_VISIBLE_DEVICES leaves."""
     try:

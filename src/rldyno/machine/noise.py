@@ -30,6 +30,8 @@ class Surroundings(NamedTuple):
     """The shortest of the earlier trials on this machine; None for the first."""
     frequency_mhz: float | None
     processor: str | None = None
+    gpu: str | None = None
+    """Of a trial that uses one."""
 
 
 def noise_of(before: Surroundings, cpu_times: tuple[CpuTimes, CpuTimes] | None, cpu_s: float) -> Noise:
@@ -46,6 +48,7 @@ def noise_of(before: Surroundings, cpu_times: tuple[CpuTimes, CpuTimes] | None, 
     unread = None if cpu_times else "the times of the CPUs were not read"
     reasons = {
         "processor": "the system does not name it" if before.processor is None else None,
+        "gpu": "the trial used none, or NVML does not name it" if before.gpu is None else None,
         "calibration_slowdown": FIRST if slowdown is None else None,
         "steal_percent": (unread or NO_STEAL) if steal is None else None,
         "foreign_cpu_percent": (unread or "the trial was shorter than a tick") if foreign is None else None,
@@ -54,6 +57,7 @@ def noise_of(before: Surroundings, cpu_times: tuple[CpuTimes, CpuTimes] | None, 
     return Noise(
         host=before.host,
         processor=before.processor,
+        gpu=before.gpu,
         calibration_ns=median_ns,
         calibration_spread=spread,
         calibration_slowdown=slowdown,

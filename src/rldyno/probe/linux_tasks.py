@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rldyno.probe.tree import BUSY_SHARE, TaskUsage
@@ -12,7 +12,7 @@ from rldyno.probe.tree import BUSY_SHARE, TaskUsage
 _NO_TASKS = "this kernel shows no /proc/PID/task/TID/schedstat (built without CONFIG_SCHED_INFO)"
 _NO_TIMES = "this kernel does not count the times of threads: /proc/PID/task/TID/schedstat is all zeros"
 _NOTHING = b"0 0 0"
-_TIMED = ("wait_ns", "threads_busy", "threads_runnable")
+_TIMED = ("wait_ns", "threads_busy", "threads_runnable", "threads_competing")
 
 
 class _Task(NamedTuple):
@@ -68,6 +68,7 @@ class LinuxTasks:
         return usage._replace(
             threads_busy=sum(run_ns >= BUSY_SHARE * elapsed_ns for run_ns in ran),
             threads_runnable=(sum(ran) + sum(waited)) / elapsed_ns,
+            threads_competing=competing_ns(ran, waited) / elapsed_ns,
         )
 
     def _task(self, folder: str, number: int) -> _Task:
@@ -84,6 +85,16 @@ class LinuxTasks:
             _count(status, b"\nvoluntary_ctxt_switches:"),
             _count(status, b"\nnonvoluntary_ctxt_switches:"),
         )
+
+
+def competing_ns(ran: Sequence[int], waited: Sequence[int]) -> int:
+    """Time that threads ran or waited for one another, Σ rᵢ + min(wᵢ, Σ r − rᵢ), at most.
+
+    A thread waits for its siblings no longer than they run; what it waited longer, it waited for other
+    processes. Two threads that only take turns both seem to want a CPU all the time while others hold it.
+    """
+    total = sum(ran)
+    return total + sum(min(wait, total - run) for run, wait in zip(ran, waited, strict=True))
 
 
 def _totals(tasks: Iterable[_Task], start: tuple[int, int, int]) -> tuple[int, int, int]:

@@ -17,6 +17,7 @@ _NEVER = {
     "wait_ns": "this system does not count how long threads wait for a CPU",
     "involuntary_switches": "this system does not count voluntary and involuntary switches apart",
     "threads_runnable": "this system does not count how long threads wait for a CPU",
+    "threads_competing": "this system does not count how long threads wait for a CPU",
 }
 _UNSEEN = {
     "context_switches": "this system denied it, or does not count them",

@@ -195,7 +195,10 @@ class Probe:
 def busy_percent(before: CpuTimes, after: CpuTimes) -> float | None:
     """Share of the time between two readings in which the CPUs worked; None if they are the same reading."""
     total = after.total_s - before.total_s
-    return 100.0 * (after.busy_s - before.busy_s) / total if total > 0 else None
+    if total <= 0:
+        return None
+    # Differences of large sums: rounding may leave 100.0000000000084.
+    return min(100.0, max(0.0, 100.0 * (after.busy_s - before.busy_s) / total))
 
 
 def idle_cpu_percent(seconds: float = 1.0) -> float | None:

@@ -9,7 +9,7 @@ from rldyno.probe.perf import HARDWARE
 from rldyno.probe.readings import TrialReadings
 
 EXCESS_THREADS = 0.5
-"""A second is oversubscribed if on average so many more threads could run than the trial has cores."""
+"""A second is oversubscribed if on average so many more threads compete than the trial has cores."""
 NOTHING_COUNTED = "nothing was counted"
 
 
@@ -180,11 +180,29 @@ COUNTS: tuple[Metric[TrialReadings], ...] = (
                 ),
                 peak,
             ),
+        ),
+        read=lambda now: now.tasks.threads_runnable,
+    ),
+    Metric(
+        "threads_competing",
+        float,
+        "mean number of threads that ran, or waited for one another, in the last second",
+        (
+            Figure(
+                Column(
+                    "threads_competing_mean",
+                    float,
+                    "threads that ran or waited for one another at one time, mean over the training",
+                    title="Threads competing",
+                    source="cpu.threads_competing_mean",
+                ),
+                mean,
+            ),
             Figure(
                 Column(
                     "oversubscribed_share",
                     float,
-                    "share of the training with more runnable threads than cores",
+                    "share of the training with more competing threads than cores",
                     title="Oversubscribed",
                     unit="% of the training",
                     scale=100.0,
@@ -194,7 +212,7 @@ COUNTS: tuple[Metric[TrialReadings], ...] = (
                 _oversubscribed,
             ),
         ),
-        read=lambda now: now.tasks.threads_runnable,
+        read=lambda now: now.tasks.threads_competing,
     ),
 )
 

@@ -59,7 +59,7 @@ def oversubscription_warning(cpu: Json, cores: int) -> str | None:
         return None
     many = f"{cores} core{'' if cores == 1 else 's'}"
     return (
-        f"oversubscribed: {cpu['threads_runnable_mean']:.1f} threads wanted to run on {many} on average, "
+        f"oversubscribed: {cpu['threads_competing_mean']:.1f} threads wanted to run on {many} on average, "
         f"too many in {share:.0%} of the training; give it more cores, or its libraries fewer threads"
     )
 

@@ -29,6 +29,8 @@ class TaskUsage(NamedTuple):
     """Threads that ran for at least BUSY_SHARE of the time."""
     threads_runnable: float | None = None
     """Mean number of threads that ran or waited for a CPU."""
+    threads_competing: float | None = None
+    """The same without what they waited for other processes, as far as that is certain."""
 
 
 BUSY_SHARE = 0.01

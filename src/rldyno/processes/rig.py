@@ -121,14 +121,14 @@ def start_rig(
     """Start `job` on the job file in `directory`, which is also where it runs. `options` are Python's, `keep`
     are files of this process that stay open in it.
     """
-    return start_command(
-        runtime.command([*options, str(rig), job, str(directory)]),
-        directory,
-        runtime.environment(spawn_ns),
+    arguments = [*options, str(rig), job, str(directory)]
+    return start(
+        *(arguments, directory, runtime),
         cpus=cpus,
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
+        spawn_ns=spawn_ns,
         keep=keep,
     )
 
@@ -143,6 +143,7 @@ def start(
     stdout: Stream,
     stderr: Stream = subprocess.STDOUT,
     spawn_ns: int | None = None,
+    keep: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start the interpreter with any arguments."""
     return start_command(
@@ -153,6 +154,7 @@ def start(
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
+        keep=keep,
     )
 
 

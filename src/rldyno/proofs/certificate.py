@@ -26,9 +26,12 @@ from rldyno_rig.shape import Shape
 Json = dict[str, Any]
 
 VALID, STALE, ABSENT, FAILED = "valid", "stale", "absent", "failed"
-STATES = (VALID, STALE, ABSENT, FAILED)
+GUEST = "guest"
+"""Of scripts of the user's: what they compute is their own, so there is nothing to prove."""
+STATES = (VALID, STALE, ABSENT, FAILED, GUEST)
 
 
+A_GUEST = "a script of its own, not proven to compute what the reference computes"
 NO_SHAPE = "the sizes that ran were not proven, only smaller ones: the trial is older than such proofs"
 
 

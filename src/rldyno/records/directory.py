@@ -25,6 +25,7 @@ MANIFEST_FILE = "manifest.json"
 RUN_LOCK = "run.lock"
 CERTIFICATES = "certificates"
 TRIALS = "trials"
+CURVES = "curves"
 
 MIN_FREE_BYTES = 100_000_000
 _ELSEWHERE = "choose another directory with --out"
@@ -57,10 +58,16 @@ class ResultsDirectory:
     def trials(self) -> Path:
         return self.root / TRIALS
 
+    @property
+    def curves(self) -> Path:
+        """Learning curves of others, which `rldyno report --curve` copies here."""
+        return self.root / CURVES
+
     def trial(self, trial_id: str) -> Path:
         """A Problem when the id is more than one component of a path: it could lead elsewhere."""
-        if trial_id in ("", ".", "..") or "/" in trial_id or "\0" in trial_id or os.sep in trial_id:
-            raise Problem(f"{self.root}: {trial_id[:100]!r} is no id of a trial", code=1)
+        # U+FFFD: what a control character is read as.
+        if trial_id in ("", ".", "..") or any(sign in trial_id for sign in ("/", "\0", os.sep, "\ufffd")):
+            raise Problem(f"{self.root}: {trial_id[:100]!a} is no id of a trial", code=1)
         return self.trials / trial_id
 
     def has_outcomes(self) -> bool:
@@ -90,7 +97,7 @@ class ResultsDirectory:
 
     def check_links(self) -> None:
         """Somebody else's directory may lead elsewhere: no directory below it may be a link."""
-        for path in (self.trials, self.certificates, *self.trials.glob("*")):
+        for path in (self.trials, self.certificates, self.curves, *self.trials.glob("*")):
             if path.is_symlink():
                 raise Problem(f"{path} is a link: a results directory holds plain files only", code=1)
 

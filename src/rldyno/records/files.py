@@ -75,7 +75,8 @@ def remove_abandoned(folder: Path) -> None:
     """Files of `write_atomically` in the folder whose process was killed. Other processes may work there."""
     for path in folder.glob(f".*{_TEMPORARY}"):
         if has_died(path.name.removesuffix(_TEMPORARY)):
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def owner() -> str:

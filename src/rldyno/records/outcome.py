@@ -30,6 +30,8 @@ class Noise:
     """The machine that ran the trial, as a hash."""
     processor: str | None = None
     """Its model: machines with the same one are of one kind. None in older records."""
+    gpu: str | None = None
+    """The model of the trial's GPU, which makes a kind of its own. None for CPUs and in older records."""
     calibration_ns: int | None = None
     """Median time of a fixed computation right before the trial."""
     calibration_spread: float | None = None

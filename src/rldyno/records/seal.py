@@ -21,7 +21,7 @@ from rldyno_rig.schema import SCHEMA_VERSION, SEALED_SCHEMA
 from rldyno_rig.team.names import SUBDIRECTORY
 
 SEAL = "sha256"
-_ANSWERED_FROM = (
+ANSWERED_FROM = (
     *(schema.FACTS_FILE, schema.EPISODES_FILE, schema.PROGRESS_FILE, schema.ACTIONS_FILE),
     *(schema.SAMPLES_FILE, schema.RESULT_FILE),
 )
@@ -64,7 +64,7 @@ def file_hashes(directory: Path) -> dict[str, str]:
     left others there.
     """
     ranks = sorted(directory.glob(f"{SUBDIRECTORY}/*"), key=lambda folder: folder.name)
-    paths = [folder / name for folder in (directory, *ranks) for name in _ANSWERED_FROM]
+    paths = [folder / name for folder in (directory, *ranks) for name in ANSWERED_FROM]
     return {str(path.relative_to(directory)): hash_of(path) for path in paths if path.is_file()}
 
 

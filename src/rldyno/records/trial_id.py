@@ -14,15 +14,21 @@ _COMPUTATION = (
     *("cores", "workers", "dtype", "division", "seed", "hyper", "budget"),
 )
 
+_OF_ENSEMBLES = ("members", "vote", "mask")
+
 
 def trial_id(file: TrialFile) -> str:
     """A safe file name on any system. `file.trial` itself does not count."""
     content = {key: value for key, value in file.to_json().items() if key in _COMPUTATION}
-    # Ids of cold trials and of trials with one worker are those of versions without these keys.
+    # Ids of cold trials and of those with one worker or one member are those of versions without these keys.
     if file.caches == "warm":
         content["caches"] = "warm"
+    if file.guest:
+        content["guest"] = file.guest.computation
     if file.atari:
         content["atari"] = file.atari.to_json()
+    if file.hyper.get("members") == 1:
+        content["hyper"] = {name: value for name, value in file.hyper.items() if name not in _OF_ENSEMBLES}
     if file.workers > 1:
         content |= {"collective": file.collective, "scaling": file.scaling, "share_gpu": file.share_gpu}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

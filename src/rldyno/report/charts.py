@@ -6,10 +6,13 @@ own builds it in its module, from `report/parts.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from rldyno.columns import Column
+from rldyno.report.external import external_layers
 from rldyno.report.libraries import alt
 from rldyno.report.parts import (
     ASIDE,
@@ -25,17 +28,26 @@ from rldyno.report.parts import (
     rows_axis,
     value_column,
 )
-from rldyno.report.section import Chart
+from rldyno.report.section import Chart, digits, significant
 from rldyno.report.series import Band, Curve
-from rldyno.report.theme import AltairChart, Theme, colour, dash, finished, shape, visible
+from rldyno.report.theme import DASHES, AltairChart, Theme, colour, dash, finished, shape, visible
+from rldyno.stats.estimates import RANGE, Estimate
+from rldyno.text.numbers import interval, number
+
+# Of a curve in a chart that holds many.
+DASHED_POINTS = 40
 
 
 def band_chart(curve: Curve, bands: Sequence[Band], threshold: float | None = None) -> Chart:
-    draw = partial(draw_bands, x_title=curve.x_title, y_title=curve.y_title, zero=curve.zero)
+    draw = partial(
+        draw_bands, x_title=curve.x_title, y_title=curve.y_title, zero=curve.zero, external=curve.external
+    )
     return Chart(curve.id, curve.title, curve.caption, draw, bands=bands, threshold=threshold)
 
 
-def draw_bands(theme: Theme, title: str, x_title: str, y_title: str, zero: bool) -> AltairChart:
+def draw_bands(
+    theme: Theme, title: str, x_title: str, y_title: str, zero: bool, external: bool = False
+) -> AltairChart:
     """Medians as lines, quartiles as bands; the threshold as a dotted line: a row with nothing else.
 
     Of lines that lie on one another, those below are wider: their colours show on both sides.
@@ -59,8 +71,48 @@ def draw_bands(theme: Theme, title: str, x_title: str, y_title: str, zero: bool)
             alt.Tooltip("high:Q", title="upper quartile", format=",.4~g"),
         ],
     )
-    layers = [area, line, note(theme)]
+    layers = [area, line, note(theme), *(external_layers(theme, x_title, y_title) if external else [])]
     return finished(alt.layer(*layers, *([] if zero else [threshold_rule(theme)])), theme, title)
+
+
+def dashed_rows(band: Band, part: str) -> list[dict[str, Any]]:
+    """Of a band that another chart draws whole: with at most DASHED_POINTS points."""
+    every = max(1, math.ceil(len(band.x) / DASHED_POINTS))
+    columns = (digits(values[::every]) for values in (band.x, band.y, band.low, band.high))
+    return [
+        {"contestant": band.contestant, "part": part, "x": x, "y": y, "low": low, "high": high}
+        for x, y, low, high in zip(*columns, strict=True)
+    ]
+
+
+def draw_dashed_bands(
+    theme: Theme, title: str, x_title: str, y_title: str, zero: bool, parts: Sequence[str], part_title: str
+) -> AltairChart:
+    """Bands of several parts in one chart: a colour is a contestant, a dash a part."""
+    base = visible(data()).encode(
+        x=alt.X("x:Q", title=x_title, scale=alt.Scale(nice=False, zero=True), axis=plain_axis(tick_count=5)),
+        color=colour(theme),
+        detail="part:N",
+    )
+    area = base.mark_area(opacity=0.12).encode(
+        y=alt.Y("low:Q", title=y_title, scale=alt.Scale(zero=zero)), y2="high:Q"
+    )
+    dashes = [list(DASHES[index % len(DASHES)]) for index in range(len(parts))]
+    line = base.mark_line(strokeWidth=2).encode(
+        y=alt.Y("y:Q", title=y_title),
+        strokeDash=alt.StrokeDash(
+            "part:N",
+            scale=alt.Scale(domain=list(parts), range=dashes),
+            legend=alt.Legend(title=None, orient="top", columns=3, symbolType="stroke", symbolSize=400),
+        ),
+        tooltip=[
+            alt.Tooltip("part:N", title=part_title),
+            alt.Tooltip("contestant:N"),
+            alt.Tooltip("x:Q", title=x_title, format=",.4~g"),
+            alt.Tooltip("y:Q", title=f"median {y_title}", format=",.4~g"),
+        ],
+    )
+    return finished(alt.layer(area, line), theme, title)
 
 
 def threshold_rule(theme: Theme) -> AltairChart:
@@ -171,15 +223,41 @@ def draw_side_by_side(theme: Theme, title: str, x_title: str, lines: int) -> Alt
     return finished(chart, theme, title, height=alt.Step(10 + 13 * lines), right=ASIDE)
 
 
+def interval_row(estimate: Estimate, ranked: bool, metric: Column) -> dict[str, Any]:
+    """What `draw_intervals` shows of an estimate, which must be finite."""
+    bounded = estimate.high is not None and math.isfinite(estimate.high)
+    low, high = (
+        significant(end * metric.scale) if bounded and end is not None else None
+        for end in (estimate.low, estimate.high)
+    )
+    words = [number(estimate.point * metric.scale), metric.unit, interval(estimate, metric.scale)]
+    return {
+        "ranked": ranked,
+        "value": significant(estimate.point * metric.scale),
+        "low": low,
+        "high": high,
+        "range": estimate.kind == RANGE,
+        "text": " ".join(filter(None, words)),
+    }
+
+
 def draw_intervals(
-    theme: Theme, title: str, x_title: str, axis: Any, scale: Any, at_least: float | None, legend: bool
+    theme: Theme,
+    title: str,
+    x_title: str,
+    axis: Any,
+    scale: Any,
+    at_least: float | None,
+    legend: bool,
+    field: str = "contestant:N",
+    lines: int = 1,
 ) -> AltairChart:
     """A point and the interval of its estimate per contestant; hollow where it is not ranked.
 
-    The axis reaches as far as `at_least`, whoever is hidden.
+    The axis reaches as far as `at_least`, whoever is hidden. `field` names the rows, in so many lines.
     """
     base = visible(data())
-    y = rows_axis(theme, "contestant:N")
+    y = rows_axis(theme, field, lines)
     interval = bounded(base).encode(
         x=alt.X("start:Q", title=x_title, scale=scale, axis=axis),
         x2="end:Q",
@@ -191,8 +269,8 @@ def draw_intervals(
         y=y,
         color=colour(theme, legend=legend),
         shape=shape(theme),
-        tooltip=[alt.Tooltip("contestant:N"), alt.Tooltip("text:N", title=x_title)],
+        tooltip=[alt.Tooltip(field, title="contestant"), alt.Tooltip("text:N", title=x_title)],
     )
     label = above(base, theme).encode(x="value:Q", y=y, text="text:N")
     layers = [interval, point, label, *([] if at_least is None else [reaching(at_least)])]
-    return finished(alt.layer(*layers), theme, title, height=alt.Step(34))
+    return finished(alt.layer(*layers), theme, title, height=alt.Step(28 + 6 * lines))

@@ -16,7 +16,7 @@ from rldyno.report.libraries import vl_convert
 from rldyno.report.material import Material, stems
 from rldyno.report.section import Chart, Panel
 from rldyno.report.sections import all_sections
-from rldyno.report.theme import AltairChart, picture_theme
+from rldyno.report.theme import AltairChart, Style, picture_theme
 from rldyno.text.tables import Table, comma_separated, latex, markdown
 
 # Every picture is made from the SVG, so that a chart is laid out once.
@@ -46,7 +46,8 @@ def charts_of(analysis: Analysis) -> dict[str, AltairChart]:
     """Every chart of the report as an Altair object that holds its data, by the name of its files."""
     material = Material(analysis, all_sections())
     theme = picture_theme(material.styles)
-    return {name: chart.altair(theme, panel.label) for name, panel, chart in named_charts(material)}
+    panels = [panel for section in material.sections for panel in section.charts(material)]
+    return {name: chart.altair(theme, panel.label) for name, panel, chart in named_charts(panels)}
 
 
 def tables_of(analysis: Analysis) -> dict[str, Table]:
@@ -56,18 +57,34 @@ def tables_of(analysis: Analysis) -> dict[str, Table]:
 
 def write_figures(analysis: Analysis, out: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
     """Write every chart and table of the results to `out`; return the files, the index first."""
+    known_formats(formats)
+    material = Material(analysis, all_sections())
+    panels = [panel for section in material.sections for panel in section.charts(material)]
+
+    def entries() -> Iterator[Written]:
+        yield from write_charts(panels, material.styles, out, formats)
+        yield from write_tables(material, out, formats)
+
+    return write_index(out, material.results.title, entries)
+
+
+def known_formats(formats: Sequence[str]) -> None:
+    """A Problem where one is not."""
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
         raise Problem(
             f"unknown format {', '.join(f'`{name}`' for name in unknown)}",
             fix=f"--format takes some of {','.join(FORMATS)}, separated by commas",
         )
-    material = Material(analysis, all_sections())
+
+
+def write_index(out: Path, title: str, make: Callable[[], Iterable[Written]]) -> list[Path]:
+    """Make the files in `out`, and an index of them; return all, the index first."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        entries = [*write_charts(material, out, formats), *write_tables(material, out, formats)]
+        entries = list(make())
         index = out / "index.md"
-        write_atomically(index, index_text(material.results.title, entries))
+        write_atomically(index, index_text(title, entries))
     except OSError as error:
         raise Problem(
             f"cannot write to {out}: {error.strerror}",
@@ -91,9 +108,8 @@ def export_tables(analysis: Analysis, out: Path) -> list[Path]:
         ) from error
 
 
-def named_charts(material: Material) -> Iterator[tuple[str, Panel, Chart]]:
+def named_charts(panels: Sequence[Panel]) -> Iterator[tuple[str, Panel, Chart]]:
     """(name of its files, panel, chart) of every chart that has data."""
-    panels = [panel for section in material.sections for panel in section.charts(material)]
     names = panel_stems(panels)
     for panel in panels:
         for chart in panel.charts:
@@ -116,10 +132,12 @@ def panel_stems(panels: Iterable[Panel]) -> dict[str, str]:
     }
 
 
-def write_charts(material: Material, out: Path, formats: Sequence[str]) -> Iterator[Written]:
-    theme = picture_theme(material.styles)
+def write_charts(
+    panels: Sequence[Panel], styles: tuple[Style, ...], out: Path, formats: Sequence[str]
+) -> Iterator[Written]:
+    theme = picture_theme(styles)
     makers = {suffix: make for suffix, make in PICTURES.items() if suffix in formats}
-    for name, panel, chart in named_charts(material):
+    for name, panel, chart in named_charts(panels):
         files: dict[str, bytes] = {}
         if makers:
             # Nothing is fetched, whatever a chart's text holds.

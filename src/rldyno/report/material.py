@@ -11,6 +11,9 @@ import polars as pl
 
 from rldyno.answers.analysis import Analysis
 from rldyno.answers.groups import Group
+from rldyno.curves.curve import ExternalCurve
+from rldyno.curves.store import known_curves
+from rldyno.division.record import OpenRecord, read_open
 from rldyno.nets.record import NetsRecord, read_record
 from rldyno.records.status import DONE
 from rldyno.report.charts import band_chart
@@ -94,6 +97,16 @@ class Material:
     def networks(self) -> NetsRecord | None:
         """Networks timed alone; None where `rldyno nets` has left nothing in the directory."""
         return read_record(self.results.directory)
+
+    @cached_property
+    def open_loops(self) -> OpenRecord | None:
+        """Whole loops; None where `rldyno open` has left nothing in the directory."""
+        return read_open(self.results.directory)
+
+    @cached_property
+    def curves(self) -> tuple[ExternalCurve, ...]:
+        """By others: kept with the results, or shipped."""
+        return known_curves(self.results.directory)
 
     @property
     def damaged(self) -> list[str]:

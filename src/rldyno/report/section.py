@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rldyno.report.series import Band, Curve, RunValues, coincident
+from rldyno.report.series import Band, Curve, RunValues, SharedValues, coincident
 from rldyno.report.theme import AltairChart, Theme
 from rldyno.text.tables import Table
 
@@ -39,6 +39,8 @@ class Chart:
     bands: Sequence[Band] = ()
     threshold: float | None = None
     """Drawn across the bands."""
+    beside: Sequence[ChartRow] = ()
+    """Rows that are no contestant's, drawn with the bands."""
 
     @property
     def empty(self) -> bool:
@@ -64,7 +66,7 @@ class Chart:
                 {"contestant": band.contestant, "x": x, "y": y, "low": low, "high": high}
                 for x, y, low, high in zip(*columns, strict=True)
             ]
-        return rows
+        return rows + [dict(row) for row in self.beside]
 
     @property
     def drawn_rows(self) -> list[dict[str, Any]]:
@@ -99,7 +101,8 @@ class Chart:
             }
             for band in sorted(self.bands, key=lambda band: -widths[band.contestant])
         }
-        return {"bands": bands, "threshold": self.threshold, "notes": same_lines(twins)}
+        held = {"bands": bands, "threshold": self.threshold, "notes": same_lines(twins)}
+        return held | ({"beside": self.beside} if self.beside else {})
 
 
 def line_widths(bands: Sequence[Band], twins: Sequence[Sequence[str]]) -> dict[str, float]:
@@ -168,7 +171,7 @@ class Section:
     """Whether these results have the section; without it: whether they have a chart or a table of it."""
     curves: tuple[Curve, ...] = ()
     """Series of runs that its charts draw: all sections' are read together, once."""
-    run_values: tuple[RunValues, ...] = ()
+    run_values: tuple[RunValues | SharedValues, ...] = ()
     """Values of runs that are computed from their series, in the same reading."""
     template: str = ""
     """Jinja text; where it is empty, the file `<id>.html.j2` beside the module, whose name is the id."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -46,6 +47,8 @@ class Run:
     """How many episodes the mean return is taken over."""
     wall_s: float | None
     steps: int | None
+    gpu_memory_bytes: int | None = None
+    """That the GPUs of the trial have, together."""
 
     @cached_property
     def learning(self) -> Columns | None:
@@ -117,6 +120,8 @@ class Curve:
     """Whether the y axis begins at zero."""
     to_threshold: bool = False
     """Whether the study's threshold is drawn across it."""
+    external: bool = False
+    """Whether curves of others may be laid over it."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +130,18 @@ class RunValues:
 
     names: tuple[str, ...]
     of: Callable[[Run], Mapping[str, float | None]]
+    episodes: tuple[str, ...] = ()
+    samples: tuple[str, ...] = ()
+    progress: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SharedValues:
+    """Values of runs that depend on the other runs of their comparison."""
+
+    names: tuple[str, ...]
+    of: Callable[[Sequence[Run]], Sequence[Mapping[str, float | None]]]
+    """All runs of a comparison → the values of each."""
     episodes: tuple[str, ...] = ()
     samples: tuple[str, ...] = ()
     progress: tuple[str, ...] = ()
@@ -143,7 +160,11 @@ class GroupSeries:
 
 
 def read_group(
-    results: Results, group: Group, curves: Sequence[Curve], values: Sequence[RunValues], points: int
+    results: Results,
+    group: Group,
+    curves: Sequence[Curve],
+    values: Sequence[RunValues | SharedValues],
+    points: int,
 ) -> GroupSeries:
     """Read the files of the group's finished trials; `points` is the most that a curve keeps."""
     damaged: list[str] = []
@@ -158,10 +179,10 @@ def read_group(
             found = [drawn for run in members if (drawn := curve.points(run)) is not None]
             if found and (joined := curve.join(contestant, found, points)) is not None:
                 bands[curve.id].append(joined)
-    rows = [
-        {"trial": run.trial, **{name: value for item in values for name, value in item.of(run).items()}}
-        for run in runs
-    ]
+    rows: list[dict[str, Any]] = [{"trial": run.trial} for run in runs]
+    for item in values:
+        found_values = item.of(runs) if isinstance(item, SharedValues) else [item.of(run) for run in runs]
+        rows = [row | dict(one) for row, one in zip(rows, found_values, strict=True)]
     names = {name: pl.Float64 for item in values for name in item.names}
     return GroupSeries(bands, pl.DataFrame(rows, schema={"trial": pl.String, **names}), damaged)
 
@@ -169,7 +190,7 @@ def read_group(
 def read_runs(
     results: Results,
     trials: pl.DataFrame,
-    wanted: Sequence[Curve | RunValues],
+    wanted: Sequence[Curve | RunValues | SharedValues],
     window: int,
     damaged: list[str],
 ) -> list[Run]:
@@ -195,11 +216,11 @@ def read_runs(
             {name: values[end - length : end] for name, values in whole.items()}
             for end, length in zip(np.cumsum(lengths), lengths, strict=True)
         ]
-    lasted = trials.select("wall_s", "steps").iter_rows()
+    wholes = trials.select("wall_s", "steps", "gpu_memory_total_bytes").iter_rows()
     return [
-        Run(name, episodes, samples, progress, window, wall_s, steps)
-        for name, episodes, samples, progress, (wall_s, steps) in zip(
-            names, read["episodes"], read["samples"], read["progress"], lasted, strict=True
+        Run(name, episodes, samples, progress, window, *whole)
+        for name, episodes, samples, progress, whole in zip(
+            names, read["episodes"], read["samples"], read["progress"], wholes, strict=True
         )
     ]
 

@@ -69,6 +69,21 @@ COMPARED = (
         better="lower",
         aliases=("expected",),
     ),
+    Column(
+        "area_by_steps",
+        float,
+        "area under the learning curve over the steps of the longest run of the comparison, divided by them",
+        title="Area under the learning curve, by steps",
+        better="higher",
+    ),
+    Column(
+        "area_by_time",
+        float,
+        "area under the learning curve over the seconds of the longest run of the comparison, start-up "
+        "included, divided by them",
+        title="Area under the learning curve, by time",
+        better="higher",
+    ),
 )
 """Of runs within their comparison: they depend on the other contestants, so no table of trials has them."""
 

@@ -30,6 +30,7 @@ NOISE = (
         "model of the processor of the machine that ran the trial",
         source="noise.processor",
     ),
+    Column("gpu_model", str, "model of the GPU that the trial used", source="noise.gpu"),
     Column(
         "noise_calibration_spread",
         float,
@@ -68,6 +69,12 @@ NOISE = (
 """What the noise score is made of, and the clock of the CPUs."""
 
 DEVICE = (
+    Column(
+        "gpu_memory_total_bytes",
+        int,
+        "memory that the trial's GPUs have, together",
+        missing="the trial runs on the CPU, or the manifest does not say how large its GPUs are",
+    ),
     Column(
         "gpu_framework_used_peak_bytes",
         int,

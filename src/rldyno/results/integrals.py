@@ -51,6 +51,14 @@ def integral(time_s: Floats, values: Floats, end_s: float | None = None) -> floa
     return float(heights[0] * moments[0] + between + heights[-1] * (end - moments[-1]))
 
 
+def mean_height(x: Floats, y: Floats, end: float) -> float:
+    """∫ y dx / end from 0 to the end, trapezoidal; before its first point and after its last one y stays."""
+    inside = (x > 0) & (x < end)
+    moments = np.concatenate([[0.0], x[inside], [end]])
+    heights = np.interp(moments, x, y)
+    return float((heights[1:] + heights[:-1]) @ np.diff(moments) / 2 / end)
+
+
 def missing(found: Figures, run_s: float | None, steps: int | None) -> dict[str, str]:
     """Figure → why it is null."""
     unread = "no sample has a reading of the whole machine"

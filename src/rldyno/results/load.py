@@ -18,10 +18,19 @@ from rldyno.errors import Problem
 from rldyno.limits.trials import MachineLimits
 from rldyno.machine.noise import rescored
 from rldyno.probe.metrics import sample_columns
-from rldyno.proofs.certificate import Certificate, Subject, read_certificates, trial_validity
+from rldyno.proofs.certificate import (
+    A_GUEST,
+    GUEST,
+    Certificate,
+    Subject,
+    Validity,
+    read_certificates,
+    trial_validity,
+)
 from rldyno.records.calibrations import BestCalibrations, known_calibrations
 from rldyno.records.csv_files import read_csv
 from rldyno.records.directory import ResultsDirectory, run_command
+from rldyno.records.machine_facts import MachineFacts
 from rldyno.records.manifest import Manifest
 from rldyno.records.outcome import Outcome
 from rldyno.records.status import PENDING
@@ -29,9 +38,11 @@ from rldyno.records.trial_records import read_trial_records
 from rldyno.results.columns import COLUMNS
 from rldyno.results.order import in_study_order
 from rldyno.results.rows import Row, RowReader
+from rldyno.results.trial_columns import ATARI
 from rldyno.study.recorded import recorded_study
 from rldyno_rig import schema
 from rldyno_rig.facts_file import WorkerFacts
+from rldyno_rig.guest.file import GUEST as GUEST_FRAMEWORK
 from rldyno_rig.hyper import network_kind
 from rldyno_rig.trial_file import TrialFile
 
@@ -41,6 +52,7 @@ AXES = (
     "algorithm",
     "environment",
     "max_episode_steps",
+    *(column.name for column in ATARI),
     "device",
     "cores",
     "workers",
@@ -51,7 +63,8 @@ AXES = (
 )
 
 PROCESSOR = "processor"
-"""Its model: what is taken as the kind of a machine."""
+"""Its model: the kind of a machine; with the GPU's where trials used several models of it."""
+GPU_TOTAL = "gpu_memory_total_bytes"
 CODE = ("backend", "reference", "rig")
 
 DTYPES: Mapping[Kind, type[pl.DataType]] = {
@@ -143,7 +156,7 @@ def load_results(directory: Path) -> Results:
     planned = manifest.trials
     records = {trial: read_trial_records(paths.trial(trial)) for trial in planned}
     best = known_calibrations(directory, [found.outcome for found in records.values() if found.outcome])
-    table = _TableBuilder(certificates, MachineLimits(manifest.limits), best)
+    table = _TableBuilder(certificates, manifest, best)
     flaws += [flaw for found in records.values() for flaw in found.flaws]
     requested = {trial: found.file for trial, found in records.items() if found.file is not None}
     for trial in in_study_order(requested, study_values(recorded.text)):
@@ -177,10 +190,11 @@ class _TableBuilder:
     """The rows of the result table, and what else is kept of each trial."""
 
     def __init__(
-        self, certificates: Iterable[Certificate], limits: MachineLimits, best: BestCalibrations
+        self, certificates: Iterable[Certificate], manifest: Manifest, best: BestCalibrations
     ) -> None:
         self._reader = RowReader(COLUMNS.values())
-        self._limits, self._best_calibrations = limits, best
+        self._limits, self._best_calibrations = MachineLimits(manifest.limits), best
+        self._machine = manifest.machine
         self._certificates: dict[Subject, list[Certificate]] = defaultdict(list)
         for certificate in certificates:
             self._certificates[certificate.subject].append(certificate)
@@ -199,15 +213,20 @@ class _TableBuilder:
             rescored_outcome = with_noise_rescored(outcome, self._best_calibrations)
             row, self.reasons[trial] = self._reader.measured(row, rescored_outcome)
         row |= self._limits.figures(requested, facts, row)
+        row[GPU_TOTAL] = gpu_memory_total(self._machine, requested, row.get(PROCESSOR))
         if outcome is not None:
             self.reasons[trial] |= self._limits.reasons(row)
-        row["certificate"], row["certificate_detail"] = trial_validity(
-            self._certificates, subject_of(requested), facts, collective_of(requested)
-        )
+            self.reasons[trial] |= {} if row[GPU_TOTAL] else {GPU_TOTAL: COLUMNS[GPU_TOTAL].missing}
+        row["certificate"], row["certificate_detail"] = self._validity(requested, facts)
         self.rows.append(row)
         self.hypers[trial] = requested.hyper
         if facts is not None:
             self._add_facts(str(requested.contestant), facts)
+
+    def _validity(self, requested: TrialFile, facts: WorkerFacts | None) -> Validity:
+        if requested.framework == GUEST_FRAMEWORK:
+            return Validity(GUEST, A_GUEST)
+        return trial_validity(self._certificates, subject_of(requested), facts, collective_of(requested))
 
     def _add_facts(self, contestant: str, facts: WorkerFacts) -> None:
         self.facts.setdefault(contestant, facts)
@@ -218,6 +237,15 @@ class _TableBuilder:
         ran = {name: found for name, found in zip(CODE, hashes, strict=True) if found}
         if ran not in self.codes[contestant]:
             self.codes[contestant].append(ran)
+
+
+def gpu_memory_total(machine: MachineFacts, trial: TrialFile, processor: str | None) -> int | None:
+    """Of the trial's GPUs, one for each worker unless they share one; None where it is not certain."""
+    sizes = {gpu.memory_total_bytes for gpu in machine.gpus}
+    (size,) = sizes if len(sizes) == 1 else (None,)
+    if trial.device == "cpu" or size is None or processor not in (None, machine.cpu):
+        return None
+    return size if trial.share_gpu else size * trial.workers
 
 
 def with_noise_rescored(outcome: Outcome, best: BestCalibrations) -> Outcome:
@@ -231,6 +259,11 @@ def with_noise_rescored(outcome: Outcome, best: BestCalibrations) -> Outcome:
 def trials_frame(rows: list[Row], hypers: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     columns = {name: DTYPES[column.kind] for name, column in COLUMNS.items()}
     frame = pl.from_dicts(rows, schema=columns, strict=False)
+    if frame["gpu_model"].drop_nulls().n_unique() > 1:
+        with_gpu = pl.concat_str(PROCESSOR, "gpu_model", separator=", ", ignore_nulls=True)
+        frame = frame.with_columns(
+            pl.when(pl.col(PROCESSOR).is_null()).then(None).otherwise(with_gpu).alias(PROCESSOR)
+        )
     for name, values in varying_hypers(rows, hypers).items():
         frame = frame.with_columns(pl.Series(f"hyper.{name}", values, strict=False))
     return frame

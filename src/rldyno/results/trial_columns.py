@@ -23,6 +23,19 @@ def elapsed_s(end_ns: int, start_s: float) -> float:
     return end_ns / 1e9 - start_s
 
 
+ATARI = tuple(
+    Column(f"atari_{field}", kind, meaning, source=f"trial:atari.{field}", may_be_empty=True)
+    for field, kind, meaning in (
+        ("sticky", float, "probability with which a frame of a game repeats the action before"),
+        ("life_loss", bool, "whether a lost life ends the episode for learning"),
+        ("clip_rewards", bool, "whether the learner gets rewards clipped to −1 … 1"),
+        ("no_ops", int, "most frames without an action at the start of a game"),
+        ("fire", bool, "whether games that wait for the fire button are started with it"),
+        ("frame_limit", int, "frames after which a game is cut off"),
+    )
+)
+"""How a game was played; empty for other environments, and for ids without preprocessing."""
+
 SETTINGS = (
     Column("trial", str, "id of the trial, the name of its directory"),
     Column("contestant", str, "framework:mode", source="trial:contestant"),
@@ -43,6 +56,7 @@ SETTINGS = (
         source="trial:max_episode_steps",
         may_be_empty=True,
     ),
+    *ATARI,
     Column("device", str, "device", source="trial:device"),
     Column("cores", int, "CPU cores that each worker may use", source="trial:cores"),
     Column("workers", int, "data-parallel worker processes", source="trial:workers"),
@@ -96,7 +110,7 @@ ENDING = (
 TRAINING = (
     Column("steps", int, "environment steps", source="result.steps"),
     Column("episodes", int, "finished episodes", source="result.episodes"),
-    Column("updates", int, "gradient updates", source="result.updates"),
+    Column("updates", int, "gradient updates, of every member of an ensemble", source="result.updates"),
     Column(
         "wall_s",
         float,

@@ -11,6 +11,8 @@ def per_step(steps: int, *spent_s: float) -> float | None:
     return ratio(sum(spent_s), steps)
 
 
+UNCOUNTED = "the version of rldyno that ran it did not count the calls"
+
 USE = (
     Column(
         "cpu_s",
@@ -83,6 +85,15 @@ USE = (
             derive=seconds,
         )
         for phase in schema.PHASES
+    ),
+    *(
+        Column(f"calls_{phase}", int, meaning, source=f"result.calls.{phase}", missing=UNCOUNTED)
+        for phase, meaning in (
+            ("environment", "steps of all environments of worker 0 at once"),
+            ("act", "calls of the learner's act"),
+            ("transfer", "calls that place observations or batches on the device"),
+            ("read", "losses or priorities that were read"),
+        )
     ),
     Column(
         "framework_step_s",

@@ -21,6 +21,7 @@ from rldyno.records.outcome import Outcome
 from rldyno.records.trial_records import read_outcome, read_trial
 from rldyno.study.plan import Cell, Plan
 from rldyno_rig import envs
+from rldyno_rig.algorithms.ensemble import size_of
 from rldyno_rig.schema import OUTCOME_FILE
 from rldyno_rig.trial_file import TrialFile
 
@@ -124,6 +125,8 @@ def _guess(cell: Cell, rates: Rates) -> Guess:
         where = f"{cell.device}, cores {cell.cores}"
         if cell.workers > 1:
             where += f", workers {cell.workers}, {cell.collective}, {cell.scaling}"
+        if size_of(cell.hyper) > 1:
+            where += f", members {size_of(cell.hyper)}"
         return Guess(None, f"unknown: no earlier trial of {what} ({where})")
     training_s = min(budget_s, rate.seconds_per_step * _most_steps(cell))
     if not math.isfinite(training_s):
@@ -173,6 +176,9 @@ def _key(trial: Cell | TrialFile) -> str:
     words = [trial.contestant, trial.algorithm, trial.environment, trial.device, trial.cores]
     if trial.workers > 1:
         words += [trial.workers, trial.collective, trial.scaling]
+    members = trial.hyper.get("members", 1) if isinstance(trial, TrialFile) else size_of(trial.hyper)
+    if members > 1:
+        words += ["members", members]
     return " ".join(map(str, words))
 
 

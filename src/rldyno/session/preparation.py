@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rich.markup import escape
 
 from rldyno.errors import Problem
+from rldyno.guests.start import find_guests, guest_file, placed
 from rldyno.launch.launcher import PreparedTrial
 from rldyno.records.attempts import put_aside
 from rldyno.records.directory import ResultsDirectory
@@ -63,6 +64,36 @@ def find_interpreters(
     return found, absent
 
 
+class BuildOptions(Protocol):
+    """What toolchains are found and built with."""
+
+    @property
+    def overrides(self) -> Mapping[str, Path] | None: ...
+
+    @property
+    def pip_args(self) -> Sequence[str] | None: ...
+
+
+def with_guests(
+    plan: Plan, folder: Path | None, to_run: Iterable[Trial], options: BuildOptions, console: Console
+) -> tuple[Plan, dict[str, Interpreter], dict[str, Problem]]:
+    """(the plan with the places of its scripts, contestant → what runs its script, or why nothing does).
+
+    `folder`: that of the study file; None where a results directory was given.
+    """
+    guests = find_guests(plan, folder, {trial.cell.contestant for trial in to_run})
+    found: dict[str, Interpreter] = {}
+    absent: dict[str, Problem] = {}
+    for contestant, start in guests.items():
+        names = [start.toolchain] if start.toolchain else []
+        built, lacking = find_interpreters(names, options.overrides, options.pip_args, console)
+        try:
+            found[contestant] = start.interpreter(built, lacking)
+        except Problem as problem:
+            absent[contestant] = problem
+    return placed(plan, guests), found, absent
+
+
 def extended(framework: str, need: str) -> str:
     """`torch with horovod`, `torch with atari`: trials that may need more than others."""
     return f"{framework} with {need}"
@@ -71,14 +102,14 @@ def extended(framework: str, need: str) -> str:
 def needs_of(cells: Iterable[Cell]) -> dict[str, set[str]]:
     """Framework → the collectives and families of environments of its cells."""
     found: dict[str, set[str]] = {}
-    for cell in cells:
+    for cell in (cell for cell in cells if cell.guest is None):
         found.setdefault(cell.framework, set()).update(cell.needs)
     return found
 
 
 def why_absent(absent: Mapping[str, Problem], cell: Cell) -> Problem | None:
     """Why it cannot run: its framework is not there, or what its team or its environment needs."""
-    names = (cell.framework, *(extended(cell.framework, need) for need in cell.needs))
+    names = (cell.toolchain, *(extended(cell.framework, need) for need in cell.needs))
     return next((absent[name] for name in names if name in absent), None)
 
 
@@ -119,7 +150,7 @@ def prepare(
         if problem:
             _write_absent(home, trial, problem, state)
             continue
-        file = trial_file(trial, interpreters[trial.cell.framework])
+        file = trial_file(trial, interpreters[trial.cell.toolchain])
         if trial.id not in attached:
             write_trial(home, file)
         prepared.append(PreparedTrial(file, home, trial.id in attached))
@@ -128,6 +159,8 @@ def prepare(
 
 def trial_file(trial: Trial, interpreter: Interpreter) -> TrialFile:
     """The complete trial.json, but for the conditions right before the start."""
+    if trial.cell.guest is not None:
+        return guest_file(trial, interpreter)
     chain, kind = toolchain(trial.cell.framework), network_kind(trial.cell.hyper.convolutions)
     file = trial.to_file()
     part = interpreter.part_for(file.collective)

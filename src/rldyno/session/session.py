@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rldyno.config import cache_dir
 from rldyno.errors import Problem
 from rldyno.launch.launcher import Launcher, PreparedTrial, Watcher, run_trials
 from rldyno.launch.local import LocalLauncher
@@ -21,7 +22,7 @@ from rldyno.proofs import prove
 from rldyno.proofs.certificate import Subject
 from rldyno.records.attempts import finish_moves
 from rldyno.records.directory import ResultsDirectory, working_in
-from rldyno.records.files import write_atomically
+from rldyno.records.files import remove_abandoned, write_atomically
 from rldyno.records.manifest import Manifest
 from rldyno.session import code_changes, seed_rounds
 from rldyno.session.cluster import Cluster, ClusterOptions, check_no_jobs
@@ -43,6 +44,7 @@ from rldyno.session.preparation import (
     trial_file,
     trials_to_run,
     why_absent,
+    with_guests,
 )
 from rldyno.session.progress import open_display
 from rldyno.session.reruns import NoiseLimit, run_until_quiet
@@ -134,6 +136,7 @@ class Session:
         if self.cluster:
             self.cluster.give_way()
         with working_in(self.directory):
+            remove_abandoned(cache_dir())
             if self.cluster:
                 self.cluster.attach()
             else:
@@ -141,7 +144,7 @@ class Session:
             finish_moves(self.directory.trials)
             earlier = self.read_earlier_manifest()
             self.check_devices(seed_rounds.current_plan(self.plan, earlier))
-            self.find_toolchains()
+            self.find_toolchains(seed_rounds.current_plan(self.plan, earlier))
             self.check_environments(seed_rounds.current_plan(self.plan, earlier))
             self.write_study_and_manifest(earlier)
             self.find_contestants_to_run()
@@ -178,12 +181,15 @@ class Session:
             check_devices(cells)
             check_memory(cells)
 
-    def find_toolchains(self) -> None:
-        """Find or build an interpreter for every framework of the study."""
+    def find_toolchains(self, plan: Plan) -> None:
+        """Find or build an interpreter for every framework and every script of the study."""
         needs = needs_of(self.plan.cells)
         self.interpreters, self.absent = find_interpreters(
             needs, self.options.overrides, self.options.pip_args, self.console, needs
         )
+        left = trials_to_run(self.directory, plan, self.options.keep_failed)
+        self.plan, found, absent = with_guests(self.plan, self.given.folder, left, self.options, self.console)
+        self.interpreters, self.absent = self.interpreters | found, self.absent | absent
         if self.cluster:
             self.cluster.check_variants(self.interpreters, (cell.device for cell in self.plan.cells))
 
@@ -307,7 +313,7 @@ class Session:
         if options.noise_limit:
             repeatable = [
                 PreparedTrial(
-                    trial_file(trial, self.interpreters[trial.cell.framework]), self.directory.trial(trial.id)
+                    trial_file(trial, self.interpreters[trial.cell.toolchain]), self.directory.trial(trial.id)
                 )
                 for trial in plan.trials
                 if why_absent(self.absent, trial.cell) is None

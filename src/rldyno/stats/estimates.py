@@ -51,6 +51,22 @@ class Estimate:
         low, high = (None if end is None else end * factor for end in (self.low, self.high))
         return Estimate(self.point * factor, low, high, self.n, self.kind)
 
+    def inverse(self) -> Estimate:
+        """Of a ratio: the other way round."""
+        low, high = (
+            None if end is None else math.inf if end == 0 else 1 / end for end in (self.high, self.low)
+        )
+        return Estimate(1 / self.point, low, high, self.n, self.kind)
+
+    def to_json(self) -> dict[str, float | int | str | None]:
+        """Infinite bounds (never reached) have no JSON number: null."""
+        numbers = {"point": self.point, "low": self.low, "high": self.high}
+        finite = {
+            name: value if value is not None and math.isfinite(value) else None
+            for name, value in numbers.items()
+        }
+        return {**finite, "runs": self.n, "bounds": self.kind}
+
 
 def point_of(values: Floats) -> float:
     """The figure alone."""

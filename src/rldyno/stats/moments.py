@@ -65,8 +65,8 @@ def difference(a: Moments, b: Moments) -> Difference:
     """Welch: error² = s²ₐ/nₐ + s²_b/n_b; degrees by Welch–Satterthwaite. Both need two runs."""
     share_a, share_b = a.variance / a.n, b.variance / b.n
     squared = share_a + share_b
-    if squared == 0:
-        return Difference(a.mean - b.mean, 0.0, a.n + b.n - 2)
+    if squared in (0.0, math.inf):  # no spread, or one that no float holds: nothing to weigh
+        return Difference(a.mean - b.mean, squared, a.n + b.n - 2)
     # As shares of the sum: squares of the smallest numbers are 0.
     part_a, part_b = share_a / squared, share_b / squared
     degrees = 1 / (part_a**2 / (a.n - 1) + part_b**2 / (b.n - 1))

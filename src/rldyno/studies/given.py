@@ -11,6 +11,7 @@ from rldyno.studies.shipped import find_study, shipped_studies
 from rldyno.study.file import Study, check_study
 from rldyno.study.quick import quick_text
 from rldyno.study.recorded import recorded_study
+from rldyno.study.scripts import with_hashes
 from rldyno.study.seeds import with_seeds
 from rldyno.toml.source import Source, parse, read
 
@@ -30,25 +31,30 @@ class GivenStudy:
     """The results directory that was given instead of a study."""
     seeds_given: bool = False
     """By `--seeds`."""
+    folder: Path | None = None
+    """Of the study file, where its scripts are; None of a results directory, which may be somebody else's."""
 
 
 def given_study(typed: Path, seeds: str | None = None, quick: bool = False) -> GivenStudy:
     """Read and check it; `seeds` and `quick` are the options `--seeds` and `--quick`."""
     if typed.is_dir() and str(typed) not in shipped_studies():
         source, path = _of_directory(ResultsDirectory(typed))
-        name, directory = typed.resolve().name, typed
+        name, directory, file = typed.resolve().name, typed, typed
     else:
         file = find_study(typed)
         _refuse_edited_copy(file)
         source, path, name, directory = read(file), _shown(typed), file.stem, None
-    text = source.text or ""
+    folder = None if directory or _is_record(file) else file.resolve().parent
+    text = (source.text or "") if folder is None else with_hashes(source, folder)
+    if text != source.text:
+        source = parse(source.path, text)
     if quick and directory is None:
         text = quick_text(source.table, name)
         source, path, name = parse(f"{source.path} --quick", text), f"{path} --quick", f"{name}-quick"
     if seeds is not None:
         text = with_seeds(text, source.table, seeds)
         source = parse(f"{source.path} with --seeds {seeds}", text)
-    return GivenStudy(check_study(source), text, path, name, directory, seeds is not None)
+    return GivenStudy(check_study(source), text, path, name, directory, seeds is not None, folder)
 
 
 def _of_directory(directory: ResultsDirectory) -> tuple[Source, str]:
@@ -62,7 +68,7 @@ def _of_directory(directory: ResultsDirectory) -> tuple[Source, str]:
 def _refuse_edited_copy(file: Path) -> None:
     """`study.toml` of a results directory is a record: an edit of it would change what seems to have run."""
     directory = ResultsDirectory(file.parent)
-    if file.name != STUDY_FILE or not directory.manifest.is_file():
+    if not _is_record(file):
         return
     recorded = recorded_study(directory, directory.read_manifest())
     if recorded.note:
@@ -71,6 +77,10 @@ def _refuse_edited_copy(file: Path) -> None:
             "or save the edited file elsewhere and run it with --out NEW"
         )
         raise Problem(recorded.note, fix=going_on if recorded.certain else LOST)
+
+
+def _is_record(file: Path) -> bool:
+    return file.name == STUDY_FILE and ResultsDirectory(file.parent).manifest.is_file()
 
 
 def _shown(typed: Path) -> str:

@@ -1,4 +1,4 @@
-"""Whether strong scaling can divide the tasks of a study among its workers."""
+"""Whether the workers of a study can share its tasks: strong scaling divides them, ensembles stay whole."""
 
 from __future__ import annotations
 
@@ -17,8 +17,14 @@ def check_division(
     source: Source, tasks: Mapping[tuple[str, str], Axes], workers: Iterable[int], scalings: Iterable[str]
 ) -> None:
     """A mistake for each task that does not divide."""
-    teams = [size for size in workers if size > 1] if STRONG in scalings else []
+    several = [size for size in workers if size > 1]
+    teams = several if STRONG in scalings else []
     for (algorithm, environment), axes in tasks.items():
+        if several and any(members > 1 for members in axes.get("members", ())):
+            message = (
+                "an ensemble has one worker: members average no gradients; use `workers = 1`, or members = 1"
+            )
+            source.mistake(("workers",), f"{algorithm} on {environment}: {message}")
         found = next(itertools.chain.from_iterable(_faults(algorithm, environment, axes, teams)), None)
         if found is not None:
             message = f"{STRONG}: {algorithm} on {environment}: {found}; change it, or the number of workers"

@@ -26,6 +26,7 @@ from rldyno.study.division import check_division
 from rldyno.study.environments import check_environment
 from rldyno.study.placement import Placement, Places, place
 from rldyno.study.quick import QUICK
+from rldyno.study.scripts import ScriptTable, check_has_table, check_scripts, with_peers, with_scripts
 from rldyno.study.seeds import Adaptive, adaptive_part, all_seeds, whole
 from rldyno.study.width import fits, too_wide
 from rldyno.toml.lines import Location, key_name
@@ -59,8 +60,8 @@ def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _contestant(name: str, info: ValidationInfo) -> str:
-    check_contestant(name, info.context or {})
-    return name
+    check_has_table(name, info.context or {})
+    return check_contestant(name, info.context or {})
 
 
 def _algorithm(name: str) -> str:
@@ -131,6 +132,10 @@ class StudyFile(_Frozen):
     """Write TensorBoard event files while trials run."""
     atari: AtariTable = AtariTable()
     """How games such as ALE/Pong-v5 are played."""
+    script: dict[str, ScriptTable] = {}
+    """How contestants such as `script:train.py` are started."""
+    script_sha256: dict[str, str] = {}
+    """Their hashes; added when the study is read from its file."""
     budget: BudgetTable
 
 
@@ -168,9 +173,25 @@ class Study(StudyFile):
         """What determines the trials: without titles and without what follows from the toolchains."""
         excluded = {"title", "question", "tensorboard", "placements", "left_out"}
         # Older versions did not have these keys: studies without them must keep their hash.
-        newer = ("adaptive", "caches", "collective", "scaling", "share_gpu", "max_cpus", "atari")
+        newer = (
+            "adaptive",
+            "caches",
+            "collective",
+            "scaling",
+            "share_gpu",
+            "max_cpus",
+            "atari",
+            "script",
+            "script_sha256",
+        )
         excluded |= {name for name in newer if getattr(self, name) == StudyFile.model_fields[name].default}
         content: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude=excluded)
+        if self.script:
+            # The interpreter is a place on this machine, as those of toolchains.
+            content["script"] = {
+                name: {key: value for key, value in table.content.items() if key != "interpreter"}
+                for name, table in self.script.items()
+            }
         stop = content["budget"]["stop"]
         if stop and stop["ends"]:
             del stop["ends"]
@@ -192,17 +213,22 @@ def check_study(source: Source, catalogue: Catalogue | None = None) -> Study:
         from rldyno.toolchains.catalogue import catalogue as shipped
 
         catalogue = shipped()
-    table = dict(source.table)
+    table = with_peers(source.table)
     hyper_table = table.pop("hyper", {})
     table.pop(QUICK, None)
+    catalogue = with_scripts(catalogue, table)
     file = _validate(source, table, catalogue)
     if file is None:
         study_hyper.read(source, hyper_table, (), ())
         raise source.problem(FIX)
     _check_budget(source, file.budget)
     check_atari(source, file.environments)
+    check_scripts(source, file)
     if file.division == "open":
-        source.mistake(("division",), 'the open division is not built yet; use "closed"')
+        source.mistake(
+            ("division",),
+            'the open division is no part of studies: measure it with `rldyno open`; use "closed"',
+        )
     if file.dtype == "tf32" and "cpu" in file.devices:
         source.mistake(("dtype",), 'tf32 is a precision of GPUs: give `devices = ["cuda"]`, or float32')
     places = Places(file.devices, file.workers, file.collective, file.scaling)
@@ -240,7 +266,7 @@ def differences(old: Study, new: Study) -> list[str]:
 def _spelled_out(study: Study) -> dict[str, str]:
     content = study.content
     budget, overrides, seeds = content.pop("budget"), content.pop("overrides"), content.pop("seeds")
-    adaptive = content.pop("adaptive", None)
+    adaptive, scripts = content.pop("adaptive", None), content.pop("script", {})
     stop = budget.pop("stop") or {"return": None, "episodes": None}
     counted = seeds == list(range(len(seeds)))
     lines = {key: _spelled(value) for key, value in content.items()}
@@ -249,6 +275,8 @@ def _spelled_out(study: Study) -> dict[str, str]:
         lines["seeds"] = "{ " + ", ".join(f"{key} = {value}" for key, value in adaptive.items()) + " }"
     lines |= {f"budget.{key}": _spelled(value) for key, value in budget.items()}
     lines |= {f"budget.stop.{key}": _spelled(value) for key, value in stop.items()}
+    for name, table in scripts.items():
+        lines |= {key_name(("script", name, key)): _spelled(value) for key, value in table.items()}
     for entry in overrides:
         key = key_name(("hyper", entry["algorithm"], entry["environment"], entry["name"]))
         lines[key] = _spelled(entry["values"])

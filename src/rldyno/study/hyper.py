@@ -15,6 +15,7 @@ from rldyno.toml.source import Source, spelled
 from rldyno.toml.suggestions import suggest
 from rldyno_rig import hyper
 from rldyno_rig.algorithms import ALGORITHMS
+from rldyno_rig.algorithms.ensemble import MAJORITY, MEAN
 
 NAMED_CONVOLUTIONS = {"small": hyper.CNN_SMALL, "large": hyper.CNN_LARGE}
 
@@ -50,6 +51,8 @@ RULES = {
     "epsilon_start": FRACTION,
     "epsilon_end": FRACTION,
     "huber_delta": POSITIVE,
+    "vote": Rule("'mean' or 'majority'", lambda value: value in (MEAN, MAJORITY)),
+    "mask": Rule("above 0 and at most 1", lambda value: 0 < value <= 1),
     "atoms": AT_LEAST_TWO,
     "v_min": FINITE,
     "v_max": FINITE,

@@ -61,7 +61,7 @@ def place(
 def _places_of(
     contestant: Contestant, places: Places, catalogue: Catalogue
 ) -> tuple[list[Placement], list[str]]:
-    toolchain = catalogue[contestant.framework]
+    toolchain = catalogue[contestant.family]
     supported = toolchain.modes[contestant.mode]
     found: list[Placement] = []
     lacking: list[str] = []

@@ -14,10 +14,12 @@ import numpy as np
 from rldyno.records.trial_id import trial_id
 from rldyno.study import hyper as study_hyper
 from rldyno.study.file import BudgetTable, Study
+from rldyno.study.scripts import filled_in, script_of
 from rldyno_rig import hyper
 from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.contestant import Contestant
 from rldyno_rig.envs.atari_rules import ATARI, AtariRules, is_atari, rules_for
+from rldyno_rig.guest.file import Guest
 from rldyno_rig.trial_file import Budget, TrialFile
 
 _ADDED_WHEN_PREPARED = ("backend", "interpreter", "isolated", "variables", "conditions")
@@ -43,10 +45,17 @@ class Cell:
     caches: str
     hyper: hyper.Common
     budget: Budget
+    guest: Guest | None = None
+    """The script of contestants such as `script:train.py`, with braces in its arguments."""
 
     @property
     def framework(self) -> str:
         return Contestant.parse(self.contestant).framework
+
+    @property
+    def toolchain(self) -> str:
+        """The name under which its interpreter is kept. Each script may have one of its own."""
+        return self.framework if self.guest is None else self.contestant
 
     @property
     def cpus(self) -> int:
@@ -80,6 +89,15 @@ class Trial:
         values = self.to_file().to_json()
         return {key: value for key, value in values.items() if key not in _ADDED_WHEN_PREPARED}
 
+    @property
+    def _guest(self) -> Guest | None:
+        cell = self.cell
+        if cell.guest is None:
+            return None
+        own = {"seed": self.seed, "steps": cell.budget.steps, "algorithm": cell.algorithm}
+        own |= {"environment": cell.environment, "device": cell.device, "cores": cell.cores}
+        return filled_in(cell.guest, {**hyper.to_json(cell.hyper), **own})
+
     @cached_property
     def _file(self) -> TrialFile:
         """Without its id."""
@@ -94,6 +112,7 @@ class Trial:
             budget=cell.budget,
             max_episode_steps=cell.max_episode_steps,
             atari=cell.atari,
+            guest=self._guest,
             device=cell.device,
             cores=cell.cores,
             workers=cell.workers,
@@ -144,7 +163,9 @@ def _cells(study: Study) -> Iterator[Cell]:
             for max_episode_steps, cores, placement in itertools.product(
                 study.max_episode_steps, study.cores, study.placements
             ):
-                if not study.fits(cores, placement.workers):
+                guest = script_of(placement.contestant)
+                left_out = guest is not None and not study.script[guest].runs(algorithm, environment)
+                if left_out or not study.fits(cores, placement.workers):
                     continue
                 yield Cell(
                     contestant=placement.contestant,
@@ -163,6 +184,9 @@ def _cells(study: Study) -> Iterator[Cell]:
                     caches=study.caches,
                     hyper=complete,
                     budget=budget,
+                    guest=None
+                    if guest is None
+                    else study.script[guest].guest(study.script_sha256[guest], algorithm),
                 )
 
 

@@ -36,6 +36,7 @@ from rldyno.toolchains.store import (
     size_of,
     stop_leftovers,
 )
+from rldyno_rig.contestant import RELEASE_SIGN
 
 PIP_INSTALL = ("-I", "-m", "pip", "install", "--disable-pip-version-check", "--no-input")
 
@@ -160,7 +161,9 @@ def _checked_versions(toolchain: Toolchain, directory: Path) -> dict[str, str]:
         raise Problem(
             f"the {toolchain.framework} toolchain was installed, but `import {toolchain.import_name}` fails",
             detail=error,
-            fix=f"see what it needs with `rldyno doctor`, then `rldyno setup {toolchain.framework}` again",
+            fix="it may need another Python or other packages: add a rule to `[versions]` (docs/versions.md)"
+            if RELEASE_SIGN in toolchain.framework
+            else f"see what it needs with `rldyno doctor`, then `rldyno setup {toolchain.framework}` again",
             code=1,
         )
     return found.versions

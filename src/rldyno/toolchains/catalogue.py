@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rldyno.config import load_config
@@ -16,6 +15,8 @@ from rldyno.machine.devices import Device
 from rldyno.toml import models
 from rldyno.toml.suggestions import nearest
 from rldyno.toolchains.interpreters import has_headers
+from rldyno.toolchains.releases import Step, Versions, check_range, release_of, released_steps
+from rldyno_rig.contestant import RELEASE_SIGN, Contestant
 from rldyno_rig.hyper import CNN, MLP
 from rldyno_rig.schema import CACHES_PLACE
 
@@ -49,7 +50,6 @@ CACHE_VARIABLES = {
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
 Colour = Annotated[str, Field(pattern=r"^#[0-9a-f]{6}$")]
-Step = Annotated[tuple[str, ...], Field(min_length=1)]
 Devices = Annotated[tuple[Device, ...], Field(min_length=1)]
 Collective = Literal["native", "horovod", "host"]
 
@@ -190,17 +190,12 @@ class Toolchain(_Table):
     """Variables that say where the framework keeps what it compiled, for workers of trials only: `{caches}`
     stands for the trial's own directory. They replace `variables` of the same name."""
     threads: Threads = Threads()
+    versions: Versions = Versions()
+    """How other releases than the pinned one are built."""
     cpu: ToolchainVariant
     cuda: ToolchainVariant | None = None
 
-    @field_validator("python")
-    @classmethod
-    def _specifier(cls, text: str) -> str:
-        try:
-            SpecifierSet(text)
-        except InvalidSpecifier:
-            raise ValueError(f'{text!r} is not a version range such as ">=3.10,<3.14"') from None
-        return text
+    _range = field_validator("python")(check_range)
 
     @model_validator(mode="after")
     def _consistent(self) -> Toolchain:
@@ -247,6 +242,23 @@ class Toolchain(_Table):
             )
         return chosen.steps
 
+    def at(self, text: str) -> Toolchain:
+        """The toolchain of another release: `jax@0.7.0`."""
+        release = release_of(text)
+
+        def changed(variant: ToolchainVariant) -> ToolchainVariant:
+            steps = released_steps(self.framework, variant.steps, self.versions, release)
+            return ToolchainVariant(steps=steps)
+
+        return self.model_copy(
+            update={
+                "framework": f"{self.framework}{RELEASE_SIGN}{release.text}",
+                "summary": f"{self.summary}, release {release.text}",
+                "cpu": changed(self.cpu),
+                "cuda": None if self.cuda is None else changed(self.cuda),
+            }
+        )
+
     def missing_needs(self, python: Path) -> list[Need]:
         """The needs that this machine does not meet when `python` is the toolchain's interpreter."""
         return [need for need in self.needs if not need.met(python)]
@@ -282,11 +294,13 @@ def gpu_limit_frameworks() -> list[str]:
 
 
 def toolchain(name: str) -> Toolchain:
-    """The contestant or peer of that name; a Problem with a suggestion if there is none."""
+    """The contestant or peer of that name, or a release of it; a Problem with a suggestion otherwise."""
     known = read_catalogue()
-    if name not in known:
-        raise unknown(name, known)
-    return known[name]
+    named = Contestant(name, "")
+    if named.family not in known:
+        raise unknown(named.family, known)
+    chain = known[named.family]
+    return chain.at(named.release) if RELEASE_SIGN in name else chain
 
 
 def unknown(name: str, known: Iterable[str]) -> Problem:

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 from rldyno.errors import Problem
 from rldyno.toml.suggestions import did_you_mean, nearest
 from rldyno.toolchains.catalogue import catalogue
-from rldyno_rig.contestant import Contestant
+from rldyno.toolchains.releases import canonical_release
+from rldyno_rig.contestant import RELEASE_SIGN, Contestant
 
 
 class Toolchain(Protocol):
@@ -26,18 +27,19 @@ class Toolchain(Protocol):
 Catalogue = Mapping[str, Toolchain]
 
 
-def check_contestant(name: str, catalogue: Catalogue) -> None:
-    """ValueError for what is not `framework:mode`."""
+def check_contestant(name: str, catalogue: Catalogue) -> str:
+    """`framework:mode`, with the hash of a wheel instead of its path; ValueError for anything else."""
     given = Contestant.parse(name)
     framework, mode = given.framework, given.mode
-    toolchain = catalogue.get(framework)
+    toolchain = catalogue.get(given.family)
     if toolchain and mode in toolchain.modes:
-        return
+        return str(Contestant(canonical_framework(framework), mode))
     if toolchain is None:
-        meant = nearest(framework, catalogue)
+        meant = nearest(given.family, catalogue)
         if meant:
             modes = list(catalogue[meant].modes)
-            hint = did_you_mean([str(Contestant(meant, mode if mode in modes else modes[0]))])
+            exact = framework.replace(given.family, meant, 1)
+            hint = did_you_mean([str(Contestant(exact, mode if mode in modes else modes[0]))])
         else:
             hint = "; known: " + ", ".join(
                 name for of in catalogue for name in _contestants(of, catalogue[of].modes)
@@ -52,6 +54,14 @@ def check_contestant(name: str, catalogue: Catalogue) -> None:
     raise ValueError(f"{framework} has no mode '{mode}'; it has {names}")
 
 
+def canonical_framework(name: str) -> str:
+    """`jax@0.7.0` as it is, `jax@./jax-0.7.0-….whl` as `jax@0.7.0#1a2b3c4d`; ValueError for neither."""
+    if RELEASE_SIGN not in name:
+        return name
+    given = Contestant(name, "")
+    return f"{given.family}{RELEASE_SIGN}{canonical_release(given.release)}"
+
+
 def _contestants(framework: str, modes: Iterable[str]) -> list[str]:
     return [str(Contestant(framework, mode)) for mode in modes]
 
@@ -64,15 +74,16 @@ def chosen_contestants(names: Iterable[str], device: str) -> list[str]:
     for name in given or chains:
         contestant = Contestant.parse(name)
         framework, mode = contestant.framework, contestant.mode
-        if not mode and framework in chains:
-            usable = [mode for mode, devices in chains[framework].modes.items() if device in devices]
-        else:
-            try:
-                check_contestant(name, chains)
-            except ValueError as error:
-                every = [one for chain in chains for one in _contestants(chain, chains[chain].modes)]
-                raise Problem(str(error), fix=f"choose from: {', '.join(every)}") from None
-            usable = [mode] if device in chains[framework].modes[mode] else []
+        try:
+            if not mode and contestant.family in chains:
+                framework = canonical_framework(framework)
+            else:
+                framework = Contestant.parse(check_contestant(name, chains)).framework
+        except ValueError as error:
+            every = [one for chain in chains for one in _contestants(chain, chains[chain].modes)]
+            raise Problem(str(error), fix=f"choose from: {', '.join(every)}") from None
+        known = chains[contestant.family].modes
+        usable = [one for one, devices in known.items() if device in devices and mode in ("", one)]
         if given and not usable:
             raise Problem(f"{name} does not run on {device}", fix="choose another --device")
         chosen.update(dict.fromkeys(_contestants(framework, usable)))

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import shlex
 import subprocess
 import time
@@ -14,11 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.version import Version
+
 from rldyno.errors import Problem
 from rldyno.records.locks import LockedError, locked
 from rldyno.toolchains.store import READY_FILE, lock_file, size_of, stop, toolchains_dir
+from rldyno_rig.contestant import RELEASE_SIGN
 
 _TAIL_LINES = 15
+# How many versions on each side of one that does not exist are offered.
+_NEAREST = 3
+_NO_SUCH_VERSION = re.compile(
+    r"satisfies the requirement ([\w.-]+)(?:\[[^]]*\])?==(\S+) .*\(from versions: (?!none\))(.+)\)"
+)
 # "from versions: none": pip reached no index that knows the package at all.
 _NO_NETWORK = ("NewConnectionError", "NameResolutionError", "Max retries exceeded", "(from versions: none)")
 
@@ -94,12 +103,7 @@ class Installation:
                     stop(process.pid)
                 process.wait()
         if process.returncode != 0:
-            raise Problem(
-                f"{place.title} could not be built: {step} failed",
-                detail="\n".join([*_tail(place.log, _TAIL_LINES), f"whole log: {place.log}"]),
-                fix=fix_for(place.log.read_text(errors="replace"), place),
-                code=1,
-            )
+            raise _failure(place, step)
 
     def _report(self, step: str) -> None:
         now = time.monotonic()
@@ -111,11 +115,46 @@ class Installation:
         self.on_progress(Progress(self.place.name, step, line, self.seconds, self.size_bytes))
 
 
+def _failure(place: Place, step: str) -> Problem:
+    log = place.log.read_text(errors="replace")
+    whole = f"whole log: {place.log}"
+    unknown = _NO_SUCH_VERSION.search(log)
+    if unknown:
+        name, version, known = unknown.groups()
+        return Problem(
+            f"{place.title} could not be built: pip finds no {name} {version} for this Python and machine",
+            detail=whole,
+            fix=f"choose from: {', '.join(_around(version, known.split(', ')))}; "
+            "if it needs an older Python, install that, too",
+            code=1,
+        )
+    return Problem(
+        f"{place.title} could not be built: {step} failed",
+        detail="\n".join([*_tail(place.log, _TAIL_LINES), whole]),
+        fix=fix_for(log, place),
+        code=1,
+    )
+
+
+def _around(version: str, known: list[str]) -> list[str]:
+    """Of the versions that an index has, in its order, the nearest on both sides."""
+    numbers = [(Version(text), text) for text in known]
+    below = [text for number, text in numbers if number < Version(version)]
+    above = [text for number, text in numbers if number > Version(version)]
+    return [*below[-_NEAREST:], *above[:_NEAREST]]
+
+
 def fix_for(log: str, place: Place) -> str:
     if "No space left on device" in log or "Disk quota exceeded" in log:
         return "free some disk space, or set RLDYNO_CACHE_DIR to a directory on a larger disk"
     if "ensurepip" in log and "pip install" not in log:
         return "install Python's venv module (Debian, Ubuntu: apt install python3-venv)"
+    if "is not a supported wheel on this platform" in log:
+        return "give a wheel that was built for this Python, operating system and processor"
+    if "ResolutionImpossible" in log and RELEASE_SIGN in place.name:
+        return (
+            "this release needs other versions than the pins: add a rule to `[versions]` (docs/versions.md)"
+        )
     if "ResolutionImpossible" in log and place.has_packages:
         return "choose versions of your packages that work with the pins of this toolchain"
     if any(sign in log for sign in _NO_NETWORK):

@@ -20,6 +20,7 @@ from rldyno.config import cache_dir
 from rldyno.errors import Problem
 from rldyno.records.files import remove_abandoned, write_json
 from rldyno.records.locks import locked
+from rldyno_rig.contestant import Contestant
 
 _LEFT_BY_TOOLS = re.compile(r"__pycache__|\.git|\.venv|build|dist|\..*_cache|.*\.egg-info")
 
@@ -70,8 +71,9 @@ def without_package(known: Sequence[Package], text: str) -> tuple[Package, ...]:
 
 
 def packages_of(framework: str) -> tuple[Package, ...]:
-    """What was added to this toolchain."""
-    return _read().get(framework, ())
+    """What was added to this toolchain; to that of a release, if to none of its own, what its family has."""
+    known = _read()
+    return known.get(framework, known.get(Contestant(framework, "").family, ()))
 
 
 def remember(framework: str, packages: Sequence[Package]) -> None:

@@ -21,6 +21,7 @@ from rldyno.toolchains.installing import OnProgress
 from rldyno.toolchains.interpreters import OLDEST, find_python, inspect
 from rldyno.toolchains.parts import InstalledPart, find_part, recipe_of
 from rldyno.toolchains.store import Built, all_built, find_built, find_damaged
+from rldyno_rig.contestant import Contestant
 from rldyno_rig.schema import PARTS_VARIABLE
 
 _UNUSABLE = {
@@ -294,6 +295,7 @@ def _interpreter(framework: str, built: Built) -> Interpreter:
 def _require_known(given: Mapping[str, Path], source: str) -> None:
     known = read_catalogue()
     for name in given:
-        if name not in known:
-            problem = unknown(name, known)
+        family = Contestant(name, "").family
+        if family not in known:
+            problem = unknown(family, known)
             raise Problem(f"{source}: {problem.message}", fix=problem.fix)

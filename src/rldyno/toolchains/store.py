@@ -25,9 +25,11 @@ from rldyno.config import cache_dir
 from rldyno.errors import Problem
 from rldyno.records.locks import LockedError, locked
 from rldyno.toolchains.catalogue import Toolchain
+from rldyno.toolchains.catalogue import toolchain as toolchain_named
 from rldyno.toolchains.contents import lost
 from rldyno.toolchains.interpreters import Python, find_python
 from rldyno.toolchains.packages import Package, packages_of
+from rldyno_rig.contestant import RELEASE_SIGN, safe_name
 
 FORMAT = 1
 READY_FILE = "ready.json"
@@ -55,7 +57,7 @@ class Recipe:
 
     @property
     def directory(self) -> Path:
-        return toolchains_dir() / f"{self.name}-{self.variant}-{self.fingerprint}"
+        return toolchains_dir() / f"{safe_name(self.name)}-{self.variant}-{self.fingerprint}"
 
     @property
     def log(self) -> Path:
@@ -130,6 +132,19 @@ def all_built() -> list[Built]:
     """Every finished toolchain in the cache, the newest first."""
     found = (read_ready(path.parent) for path in toolchains_dir().glob(f"*/{READY_FILE}"))
     return sorted((built for built in found if built), key=lambda built: built.built_at, reverse=True)
+
+
+def built_releases() -> list[tuple[Toolchain, Built]]:
+    """Finished toolchains of releases such as `jax@0.7.0` that the pins of today would build the same way."""
+    found = []
+    for built in all_built():
+        if RELEASE_SIGN in built.recipe.name:
+            with contextlib.suppress(Problem):  # its family or its wheel is gone
+                chain = toolchain_named(built.recipe.name)
+                wanted, _ = make_recipe(chain, built.recipe.variant)
+                if built.recipe.same_but_pip_args(wanted):
+                    found.append((chain, built))
+    return found
 
 
 def read_ready(directory: Path) -> Built | None:

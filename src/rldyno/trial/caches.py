@@ -101,6 +101,8 @@ def fill(
 def section(trial: TrialFile, place: Path, filled_s: float | None) -> Json:
     """`caches` of outcome.json."""
     why = "only warm caches are filled before a trial" if trial.caches == caches.COLD else None
+    if trial.guest is not None and why is None:
+        why = "a script is not started before its first trial: that one fills them"
     why = why or "an earlier trial of the same computation filled them"
     return {
         "kind": trial.caches,

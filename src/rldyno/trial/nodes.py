@@ -46,16 +46,19 @@ class Began:
     node: str
     cpus: tuple[int, ...] | None
     processor: str
+    gpu: str | None
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> Began:
         cpus = values["cpus"]
         pinned = None if cpus is None else tuple(map(int, cpus))
-        return Began(int(values["pid"]), str(values["node"]), pinned, str(values["processor"]))
+        models = str(values["processor"]), values["gpu"]
+        return Began(int(values["pid"]), str(values["node"]), pinned, *models)
 
     def to_json(self) -> Json:
         cpus = None if self.cpus is None else list(self.cpus)
-        return {"pid": self.pid, "node": self.node, "cpus": cpus, "processor": self.processor}
+        models = {"processor": self.processor, "gpu": self.gpu}
+        return {"pid": self.pid, "node": self.node, "cpus": cpus, **models}
 
 
 def nodes_to_json(began: Sequence[Began]) -> Json:

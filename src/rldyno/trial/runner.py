@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rldyno.errors import UNWRITABLE, Problem
+from rldyno.machine.devices import gpu_model
 from rldyno.machine.facts import calibrate, cpu_model, host_sha256
 from rldyno.machine.noise import Surroundings, frequency_mhz
 from rldyno.probe import Probe
@@ -41,6 +42,8 @@ from rldyno.trial.worker import AbsentError, StoppedError
 from rldyno_rig import schema
 from rldyno_rig.trial_file import Conditions, TrialFile
 
+UNSEEN = "of a script only its environments are seen"
+"""Why a guest's result lacks figures."""
 _CHECK_NS = 1_000_000_000
 _LONGEST_WAIT_S = 0.25
 """A signal only sets a flag: it is noticed after this long at most."""
@@ -103,7 +106,7 @@ def _attempt(
         filled_s: float | None = None
         try:
             places = Places.of(trial, cpus, runtime.environment(), per_node)
-            if trial.caches == WARM and place is not None:
+            if trial.caches == WARM and place is not None and trial.guest is None:
                 filled_s = caches.fill(place, trial_dir, trial, runtime, places, stop)
             outcome = _measure(trial_dir, trial, attempt, runtime, cpus, places, probe_cpu, stop)
         except caches.UnfilledError as error:
@@ -113,6 +116,8 @@ def _attempt(
         if place is not None:
             sections = {**outcome.sections, "caches": caches.section(trial, place, filled_s)}
             outcome = replace(outcome, sections=sections)
+    if trial.guest is not None and outcome.result is not None:
+        outcome = replace(outcome, reasons={**outcome.reasons, "result": UNSEEN})
     outcome = replace(outcome, files=file_hashes(trial_dir))
     write_record(trial_dir / schema.OUTCOME_FILE, outcome.to_json())
     return outcome
@@ -128,7 +133,7 @@ def _measure(
     probe_cpu: int | None,
     stop: StopFlag,
 ) -> Outcome:
-    surroundings = _surroundings(trial.conditions, cpus)
+    surroundings = _surroundings(trial, cpus)
     machine = open_machine()
     idle = idle_machine(trial.conditions, surroundings.host, machine.memory_percent())
     here = workers_here(trial, places.per_node)
@@ -136,7 +141,7 @@ def _measure(
     kills, before = machine.oom_kills(), machine.cpu_times(cpus)
     started_at = now_iso()
     others = children()
-    crew = Crew("train", trial_dir, trial, runtime, places, trial_dir)
+    crew = Crew("train" if trial.guest is None else "guest", trial_dir, trial, runtime, places, trial_dir)
     pin(None if probe_cpu is None else (probe_cpu,))
     ending, measured = _watch(crew, trial_dir, trial, stop, surroundings, hardware, others)
     measured.cpu_times = before, machine.cpu_times(cpus)
@@ -147,15 +152,18 @@ def _measure(
     measured.affinity = places.to_json(probe_cpu) | nodes_to_json(crew.began)
     if crew.began:
         models = sorted({one.processor for one in crew.began})
-        measured.surroundings = surroundings._replace(processor=" + ".join(models))
+        gpus = sorted({one.gpu for one in crew.began if one.gpu is not None})
+        measured.surroundings = surroundings._replace(
+            processor=" + ".join(models), gpu=" + ".join(gpus) or None
+        )
     return make_outcome(trial.trial, attempt, ending, started_at, measured, trial_dir)
 
 
-def _surroundings(conditions: Conditions, cpus: tuple[int, ...] | None) -> Surroundings:
+def _surroundings(trial: TrialFile, cpus: tuple[int, ...] | None) -> Surroundings:
     """The calibration runs on the CPUs that this process is pinned to."""
     host = host_sha256()
-    best = conditions.best_calibration_ns.get(host)
-    return Surroundings(host, calibrate(), best, frequency_mhz(cpus), cpu_model())
+    best = trial.conditions.best_calibration_ns.get(host)
+    return Surroundings(host, calibrate(), best, frequency_mhz(cpus), cpu_model(), gpu_model(trial.device))
 
 
 def idle_machine(conditions: Conditions, host: str, memory_percent: float) -> Idle:

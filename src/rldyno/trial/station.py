@@ -17,6 +17,7 @@ from pathlib import Path
 
 from rldyno.errors import Problem
 from rldyno.machine.cpus import available_cpus, place
+from rldyno.machine.devices import gpu_model
 from rldyno.machine.facts import cpu_model
 from rldyno.processes import caches, team
 from rldyno.processes.children import signal_group
@@ -92,7 +93,8 @@ def _run(
     kept = [int(os.environ["PMI_FD"])] if "PMI_FD" in os.environ else []
     worker = team.start_post("train", directory, runtime, post, trial.workers, spawn_ns, kept)
     with _signals_to(worker.pid):
-        note_beginning(directory, seat.rank, Began(worker.pid, seat.node, cpus, cpu_model()))
+        models = cpu_model(), gpu_model(trial.device)
+        note_beginning(directory, seat.rank, Began(worker.pid, seat.node, cpus, *models))
         code = worker.wait()
     end_orphans(())
     return code

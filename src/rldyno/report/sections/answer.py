@@ -13,14 +13,13 @@ from rldyno.answers.axes import axis_answers, folded_words
 from rldyno.answers.groups import Group
 from rldyno.answers.wording import headline, short_sentence
 from rldyno.columns import Column
-from rldyno.report.charts import draw_intervals
+from rldyno.report.charts import draw_intervals, interval_row
 from rldyno.report.libraries import alt
 from rldyno.report.material import Material
 from rldyno.report.parts import above, data, plain_axis, ratio_axis, reaching, rows_axis
 from rldyno.report.section import Chart, Panel, Section, significant
 from rldyno.report.theme import AltairChart, Theme, colour, finished, shape, visible
-from rldyno.stats.estimates import RANGE
-from rldyno.text.numbers import factor, interval, number
+from rldyno.text.numbers import factor
 
 INTERVALS = (
     "Points are estimates over seeds, lines their 95 % intervals, dashed lines the range of runs that are "
@@ -79,27 +78,10 @@ def answer_rows(group: Group, metric: Column) -> list[dict[str, Any]]:
     rows = []
     for order, row in enumerate(group.rows):
         figure = row.figures.get(metric.name)
-        if figure is None or math.isinf(figure.estimate.point):
-            continue
-        estimate = figure.estimate
-        bounded = estimate.high is not None and math.isfinite(estimate.high)
-        words = [f"{number(estimate.point * metric.scale)} {metric.unit}", interval(estimate, metric.scale)]
-        low, high = (
-            significant(end * metric.scale) if bounded and end is not None else None
-            for end in (estimate.low, estimate.high)
-        )
-        rows.append(
-            {
-                "contestant": row.contestant,
-                "order": order,
-                "ranked": row.unranked is None and not group.trust.barred,
-                "value": significant(estimate.point * metric.scale),
-                "low": low,
-                "high": high,
-                "range": estimate.kind == RANGE,
-                "text": " ".join(filter(None, words)),
-            }
-        )
+        if figure is not None and math.isfinite(figure.estimate.point):
+            ranked = row.unranked is None and not group.trust.barred
+            names = {"contestant": row.contestant, "order": order}
+            rows.append(names | interval_row(figure.estimate, ranked, metric))
     return rows
 
 

@@ -104,7 +104,9 @@ def step_chart(group: Group, teams: bool) -> Chart:
 
 def step_rows(group: Group) -> list[dict[str, Any]]:
     """The phases in microseconds per step, and as shares of training."""
-    rows = part_rows(group, {phase: f"phase_{phase}_s" for phase in (*ORDERED, schema.COMMUNICATE)})
+    guests = {row.contestant for row in group.rows if row.guest}  # of which only one phase is known
+    found = part_rows(group, {phase: f"phase_{phase}_s" for phase in (*ORDERED, schema.COMMUNICATE)})
+    rows = [row for row in found if row["contestant"] not in guests]
     steps = {name: float(np.mean(runs["steps"])) for name, runs in group.runs.items() if len(runs)}
     for row in rows:
         us = 1e6 * row["seconds"] / steps[row["contestant"]]

@@ -82,7 +82,8 @@ def missing_spread(_: Results, groups: Sequence[Group]) -> Pitfall:
 
 def uncertified(_: Results, groups: Sequence[Group]) -> Pitfall:
     name = "Uncertified contestants"
-    unproven = {f"{row.contestant} ({row.certificate_detail})" for _, row in ran(groups) if not row.certified}
+    rows = [row for _, row in ran(groups) if not (row.certified or row.guest)]
+    unproven = {f"{row.contestant} ({row.certificate_detail})" for row in rows}
     if not unproven:
         return Pitfall(name, CLEAR, "every contestant was proven to compute what the reference computes")
     fix = "`rldyno verify` proves contestants; until then they are shown hollow and not ranked"
@@ -320,10 +321,12 @@ def oversubscribed(results: Results, _: Sequence[Group]) -> Pitfall:
         most = max(known["threads_runnable_mean"].drop_nulls().to_list(), default=0.0)
         return Pitfall(name, CLEAR, f"at most {most:.1f} threads were runnable at one time, on average")
     cores_of_all = pl.col("cores") * pl.col("workers")
-    counts = crowded.group_by("contestant", cores_of_all).agg(pl.len(), pl.col("threads_runnable_mean").max())
+    # Older records have only those that could run.
+    threads = pl.coalesce("threads_competing_mean", "threads_runnable_mean").max()
+    counts = crowded.group_by("contestant", cores_of_all).agg(pl.len(), threads)
     found = {
-        f"{contestant}: up to {threads:.1f} threads on {counted(cores, 'core')} in {counted(trials, 'trial')}"
-        for contestant, cores, trials, threads in counts.iter_rows()
+        f"{contestant}: up to {most:.1f} threads on {counted(cores, 'core')} in {counted(trials, 'trial')}"
+        for contestant, cores, trials, most in counts.iter_rows()
     }
     fix = "raise `cores`, or lower the thread count of its libraries in the toolchain"
     return Pitfall(name, FOUND, f"threads had to wait for each other: {listed(found)}", fix)

@@ -117,7 +117,9 @@ def reference_of(group: Group) -> str | None:
 
 def unproven(results: Results, groups: Sequence[Group]) -> list[str]:
     """Contestants that ran without any certificate."""
-    ran = dict.fromkeys(row.contestant for group in groups for row in group.rows if row.done)
+    ran = dict.fromkeys(
+        row.contestant for group in groups for row in group.rows if row.done and not row.guest
+    )
     known = {certificate.contestant for certificate in results.certificates}
     return [contestant for contestant in ran if contestant not in known]
 

@@ -1,4 +1,4 @@
-"""CPU and memory of the worker's processes against time; memory by the stage of a run that takes it."""
+"""CPU and memory against time, of the worker's processes and of the machine; memory by stage of a run."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ CAPTION = (
     "seeds, bands lie between the quartiles; both end where the contestant's shortest run ends. Memory by "
     "stage: what each stage adds to the resident memory (importing the framework, building environments "
     "and learner, the first calls, training), and its peak; medians over seeds."
+)
+MACHINE_CAPTION = (
+    "The whole machine, with everything else that ran on it: CPU in percent of all its cores, memory in "
+    "percent of all its memory, read once a second. Lines are medians over seeds, bands lie between the "
+    "quartiles; both end where the contestant's shortest run ends."
 )
 # Stage → the column with the resident set at its end; each adds to the one before. The framework's holds the
 # interpreter, the learner's the environments, the first calls compile and warm up.
@@ -64,8 +69,44 @@ CURVES = (
 )
 
 
+def sampled(column: str, scale: float, run: Run) -> Points | None:
+    return run.sampled(column, scale)
+
+
+def machine_curve(chart_id: str, title: str, y_title: str, column: str) -> Curve:
+    return Curve(
+        id=chart_id,
+        title=title,
+        caption=MACHINE_CAPTION,
+        x_title="seconds since start",
+        y_title=y_title,
+        points=partial(sampled, column, 1.0),
+        join=band_while_running,
+        samples=(*USAGE, column),
+    )
+
+
+MACHINE_CURVES = (
+    machine_curve(
+        "machine-cpu", "CPU of the machine against time", "CPU, % of the machine", "machine_cpu_percent"
+    ),
+    machine_curve(
+        "machine-memory",
+        "Memory of the machine against time",
+        "memory, % of the machine",
+        "machine_memory_percent",
+    ),
+)
+
+
 def charts(material: Material) -> Any:
-    return material.panels(lambda place: [*map(place.bands, CURVES), split_chart(place)])
+    return material.panels(
+        lambda place: [
+            *map(place.bands, CURVES),
+            split_chart(place),
+            *map(place.bands, MACHINE_CURVES),
+        ]
+    )
 
 
 def split_chart(place: GroupPlace) -> Chart:
@@ -155,10 +196,10 @@ SECTION = Section(
     id="resources",
     order=60,
     title="CPU and memory",
-    about="the worker and its child processes against time; where memory goes",
+    about="the worker's processes and the whole machine against time; where memory goes",
     charts=charts,
     tables=lambda material: growth_tables(material.groups),
-    curves=CURVES,
+    curves=(*CURVES, *MACHINE_CURVES),
     shown=lambda _: True,
     legend=True,
 )

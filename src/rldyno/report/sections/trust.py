@@ -61,8 +61,13 @@ def noise_words(trials: pl.DataFrame) -> str:
 
 
 def certificate_words(groups: Sequence[Group]) -> str:
-    ran = {row.contestant for group in groups for row in group.rows if row.done}
-    unproven = {row.contestant for group in groups for row in group.rows if row.done and not row.certified}
+    ran = {row.contestant for group in groups for row in group.rows if row.done and not row.guest}
+    unproven = {
+        row.contestant
+        for group in groups
+        for row in group.rows
+        if row.done and not (row.certified or row.guest)
+    }
     if not unproven:
         return {1: "the contestant has one", 2: "both contestants"}.get(
             len(ran), f"all {len(ran)} contestants"

@@ -62,6 +62,11 @@ BARS = {
     "memory-use": Bars("RAM utilisation", "% of the machine", pl.col("sampled_memory_percent")),
     "gpu-use": of_column("gpu_utilisation_percent", "sampled_gpu_percent"),
     "gpu-memory-use": Bars("Mean GPU memory", "MB", pl.col("sampled_gpu_memory_bytes") * 1e-6),
+    "gpu-memory-share": Bars(
+        "GPU memory utilisation",
+        "% of the GPU",
+        100 * pl.col("sampled_gpu_memory_bytes") / pl.col("gpu_memory_total_bytes"),
+    ),
     "gpu-memory-peak": of_column("gpu_memory_peak_bytes"),
     "power-use": of_column("gpu_power_mean_w", "sampled_power_w"),
     "energy-use": of_column("energy_joules", "sampled_energy_joules"),

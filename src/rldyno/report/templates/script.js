@@ -9,6 +9,7 @@
     if (packed.rows) return packed.rows;
     const rows = packed.threshold === null ? [] : [{ threshold: packed.threshold }];
     packed.notes.forEach((note, i) => rows.push({ note, line: packed.notes.length - 1 - i }));
+    rows.push(...(packed.beside ?? []));
     for (const [contestant, columns] of Object.entries(packed.bands)) {
       const { y, low, high, width } = columns;
       columns.x.forEach((x, i) => rows.push({ contestant, x, y: y[i], low: low[i], high: high[i], width }));
