@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check browser private-slurm parity format setup toolchains clean bench bench-overhead bench-peers bench-contestants bench-nets bench-workers bench-report fuzz
+.PHONY: help run test check browser private-slurm parity format setup toolchains clean bench bench-overhead bench-peers bench-atari bench-contestants bench-nets bench-workers bench-open bench-open-learning bench-report fuzz
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -51,19 +51,23 @@ private-slurm: $(STAMP)  ## find Slurm or fetch Debian's packages of it, for the
 parity: toolchains  ## prove every contestant on every algorithm and network, compare all their actions (an hour, cold)
 	RLDYNO_PARITY=everything $(BIN)/pytest -n auto tests/parity
 
-format: $(STAMP)  ## format and mend what can be mended
+format: $(STAMP)  ## format, and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: bench-overhead bench-peers bench-contestants bench-nets bench-workers bench-report  ## every benchmark
+bench: bench-overhead bench-peers bench-atari bench-contestants bench-nets bench-workers bench-open bench-report  ## every benchmark
 
 bench-overhead: $(STAMP)  ## what the loop, the probe and the lab cost
 	$(BIN)/rldyno setup numpy torch jax
 	$(BIN)/python bench/overhead.py
 
-bench-peers: $(STAMP)  ## steps per second beside Stable-Baselines3 and SBX
-	$(BIN)/rldyno setup numpy torch jax sb3 sbx
-	$(BIN)/python bench/peers.py
+bench-peers: $(STAMP)  ## steps per second beside other libraries, as the study `peers` (an hour; QUICK=1: minutes)
+	$(BIN)/rldyno setup numpy torch jax sb3 sbx tianshou skrl torchrl
+	$(BIN)/python bench/peers.py $(if $(QUICK),--quick)
+
+bench-atari: $(STAMP)  ## steps per second on Pong beside Stable-Baselines3, on one core (ten minutes; QUICK=1: two)
+	$(BIN)/rldyno setup numpy torch jax tensorflow sb3
+	$(BIN)/python bench/atari.py $(if $(QUICK),--quick)
 
 bench-contestants: toolchains  ## time per act and update of every contestant, side by side
 	$(BIN)/python bench/contestants.py
@@ -74,6 +78,19 @@ bench-nets: toolchains  ## stooke2017's small network in every contestant, on on
 
 bench-workers: toolchains  ## step time, communication and efficiency of two workers, per contestant and collective
 	$(BIN)/python bench/workers.py
+
+bench-open: $(STAMP)  ## whole training loops of one framework beside the closed loop, with 4 and 2,048 environments
+	$(BIN)/rldyno setup numpy torch tensorflow jax
+	rm -rf .bench/open
+	$(BIN)/rldyno open --contestants jax,tensorflow,torch,numpy --environments 4,2048 --set rollout_steps=128 --set epochs=4 --closed --parts --repeats 3 --out .bench/open
+	$(BIN)/rldyno open --contestants jax,tensorflow,torch,numpy --algorithm dqn --environments 1,2048 --closed --parts --repeats 3 --out .bench/open/dqn
+	$(BIN)/rldyno open --contestants jax,tensorflow,torch,numpy --algorithm a2c --environments 8,2048 --closed --parts --repeats 3 --out .bench/open/a2c
+	$(BIN)/rldyno open --environments 4 --agents 16 --set rollout_steps=128 --set epochs=4 --repeats 3 --out .bench/open/agents
+
+bench-open-learning: $(STAMP)  ## do the open loops of JAX learn like the closed division? 12 seeds each, CartPole-v1
+	$(BIN)/rldyno setup numpy jax
+	rm -rf .bench/open-learning
+	for algorithm in dqn ppo a2c; do $(BIN)/rldyno open --learning 12 --algorithm $$algorithm --steps 300000 --out .bench/open-learning/$$algorithm || exit 1; done
 
 bench-report: $(STAMP)  ## a report over 10,000 synthetic trials: seconds, memory, size
 	$(BIN)/python bench/report.py

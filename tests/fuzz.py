@@ -67,6 +67,8 @@ def fuzz(kind: str, folder: Path, first: int, count: int, seed: int, jobs: int, 
     with contextlib.suppress(KeyboardInterrupt):  # what has run counts
         for one in _in_parallel(kind, folder, range(first, first + count), seed, jobs, through):
             report.add(one)
+            for failure in one.failures[:SHOWN]:  # now: a long run may be stopped before its end
+                print(f"\nFAILED {failure}", file=sys.stderr)
             print(f"\r{kind}: {report.cases:,} of {count:,} cases", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     return report

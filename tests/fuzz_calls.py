@@ -173,7 +173,8 @@ def without_training() -> Iterator[None]:
     def find_once(frameworks: Any, overrides: Any, *others: Any) -> Any:
         """Only what was given: nothing is built."""
         names = set(frameworks)
-        key = str(overrides)
+        needs = others[2] if len(others) > 2 else None
+        key = str((overrides, needs and {name: sorted(used) for name, used in sorted(needs.items())}))
         if key not in known:
             known[key] = find(overrides or (), overrides, *others)
         found, absent = known[key]

@@ -28,10 +28,18 @@ READING: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("status", "{}"), ("status", "{}", "--follow")),
     (("advise", "{}"), ("advise", "{}", "--json")),
     (("claims", "{}"), ("claims", "{}", "--json")),
+    (("why", "{}"), ("why", "{}", "--json")),
     (("compare", "{}", "{original}"), ("compare", "{original}", "{}", "--markdown")),
     (("export", "{}", "--format", "both"), ("export", "{}", "--format", "csv", "--tables")),
     (("tensorboard", "{}"), ("tensorboard", "{}", "--follow")),
     (("plan", "{}"), ("plan", "{}/study.toml", "--json")),
+    (
+        ("pack", "{}", "--out", "{}/p"),
+        ("pack", "{}", "--out", "{}/p", "--with-flaws"),
+        ("pack", "{}", "--out", "{}/p", "--anonymous"),
+        ("unpack", "{}/p", "--out", "{}/u"),
+        ("board", "{}/p", "--out", "{}/site"),
+    ),
     (("check", "{}", "--json"), ("nets", "show", "{}"), ("cancel", "{}")),
 )
 """Every command that reads a results directory, each in forms of which a case gets one, drawn by lot."""

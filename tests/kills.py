@@ -35,7 +35,7 @@ environments = "CartPole-v1"
 seeds = {seeds}
 cores = 1
 [budget]
-steps = 300
+steps = {steps}
 """
 LAB, GROUP, RUNNER, WORKER = "lab", "group", "runner", "worker"
 KILLS_PER_CASE = 15
@@ -91,7 +91,7 @@ class Case:
         self.temporary.mkdir(parents=True)
         self.seeds = self.random.randint(6, 10)
         self.study = home / "study.toml"
-        self.study.write_text(STUDY.format(seeds=self.seeds))
+        self.study.write_text(STUDY.format(seeds=self.seeds, steps=300))
         self.repeats = self.random.random() < 0.2
         self.proves = self.random.random() < 0.2
         self.kills: Counter[str] = Counter()

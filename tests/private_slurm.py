@@ -1,8 +1,7 @@
 """A private Slurm on this machine, from Debian's packages: `python tests/private_slurm.py --help`.
 
 Munge, a controller and some nodes run from one directory, on ports of their own, as the user who starts them.
-Installed programs are used where there are any. Else the packages are fetched and unpacked into a cache:
-nothing is installed, and root is not needed. `down` ends everything that `up` started, by its pid files.
+Where none is installed, packages are unpacked into a cache, without root. `down` ends what `up` started.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ PACKAGES = ("slurm-wlm", "munge")
 COMMAND = f"sudo apt-get install --no-install-recommends {' '.join(PACKAGES)}"
 """What makes the tests possible where packages cannot be unpacked."""
 CLIENTS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo", "srun", "sacct", "munge", "unmunge")
+REBOOTED = "-b"  # of a killed node; else it is sent the jobs that it is believed to run, and drained
 DAEMONS = ("munged", "slurmctld", "slurmd")
 _FETCH_S = 300
 _PATIENCE_S = 60.0
@@ -252,12 +252,12 @@ class PrivateSlurm:
     def start_controller(self) -> None:
         self.run([self.program("slurmctld")])
 
-    def start_node(self, node: str) -> None:
+    def start_node(self, node: str, *flags: str) -> None:
         """On CPUs of its own, where there are enough: its jobs inherit them."""
         available = sorted(os.sched_getaffinity(0))
         number = self.nodes.index(node) * self.cpus
         own = [available[(number + cpu) % len(available)] for cpu in range(self.cpus)]
-        words = [self.program("slurmd"), "-N", node, "-d", self.program("slurmstepd")]
+        words = [self.program("slurmd"), *flags, "-N", node, "-d", self.program("slurmstepd")]
         self.run(["taskset", "-c", ",".join(map(str, own)), *words])
 
     def kill_controller(self) -> None:

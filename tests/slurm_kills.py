@@ -25,7 +25,7 @@ from pathlib import Path
 import psutil
 
 from kills import POLL_S, STUDY, digest_of, processes_of
-from private_slurm import COMMAND, PrivateSlurm, fetch
+from private_slurm import COMMAND, REBOOTED, PrivateSlurm, fetch
 
 LAB, NODE, CONTROLLER, CANCEL, RUNNER = "lab", "node", "controller", "cancelled job", "trial process"
 VICTIMS = (LAB, NODE, CONTROLLER, CANCEL, RUNNER)
@@ -66,7 +66,7 @@ class Case:
         self.seeds = self.random.randint(6, 10)
         self.study = home / "study.toml"
         home.mkdir(parents=True)
-        self.study.write_text(STUDY.format(seeds=self.seeds).replace("steps = 300", "steps = 5000"))
+        self.study.write_text(STUDY.format(seeds=self.seeds, steps=5000))
         self.lives = 0
         self.seen: dict[str, str] = {}
         """Trial → hash of its outcome, once it was done."""
@@ -124,7 +124,7 @@ class Case:
             node = self.random.choice(self.slurm.nodes)
             self.slurm.kill_node(node)
             time.sleep(self.random.uniform(0, LONGEST_PAUSE_S))
-            self.slurm.start_node(node)
+            self.slurm.start_node(node, REBOOTED)
         elif victim == CONTROLLER:
             self.slurm.kill_controller()
             time.sleep(self.random.uniform(0, LONGEST_PAUSE_S))

@@ -150,6 +150,7 @@ def teams(shape: Shape) -> list[Team]:
 
 
 def manifest_json(asked: Sequence[Mapping[str, Any]], study: str) -> dict[str, Any]:
+    on_gpu = any(trial["device"] != "cpu" for trial in asked)
     return {
         "schema": schema.SCHEMA_VERSION,
         "study_sha256": "5" * 64,
@@ -159,7 +160,7 @@ def manifest_json(asked: Sequence[Mapping[str, Any]], study: str) -> dict[str, A
             "cpu": "Example CPU @ 2.5 GHz",
             "cores_usable": 2,
             "memory_total_bytes": 8 << 30,
-            "gpus": [],
+            "gpus": [{"name": "Example GPU", "memory_total_bytes": 2_800_000_000}] if on_gpu else [],
         },
         "versions": {"rldyno": "0.1.0", "python": "3.11.7"},
         "git_revision": "0123abcd",

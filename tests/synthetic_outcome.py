@@ -63,6 +63,7 @@ CPU_FIGURES = {
     "threads_busy_peak": 2,
     "threads_runnable_mean": 0.98,
     "threads_runnable_peak": 1.1,
+    "threads_competing_mean": 0.98,
     "oversubscribed_share": 0.0,
     **dict.fromkeys(COUNTERS),
     "reasons": dict.fromkeys(COUNTERS, "no hardware counters here"),

@@ -7,9 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, Error, sync_playwright
 
-from browser import VERDICT
+from browser import VERDICT, find
 from private_slurm import COMMAND, PrivateSlurm, fetch
+
+BROWSER_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -29,6 +40,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         else "",
     }
     terminalreporter.config.cache.set(VERDICT, left)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = find()
+    if path is None:
+        pytest.skip("no browser on this machine (`make browser` fetches one)")
+    with sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch(executable_path=path, args=BROWSER_ARGUMENTS)
+        except Error as error:
+            pytest.skip(f"{path} does not start: {error.message.splitlines()[0]}")
+        yield browser
+        browser.close()
 
 
 @pytest.fixture

@@ -11,20 +11,12 @@ from pathlib import Path
 import psutil
 from fakes import PATIENCE_S
 
+from kills import STUDY
 from private_slurm import PrivateSlurm
 from rldyno.records.slurm_jobs import SlurmFolder, SlurmJobs
 from rldyno.records.trial_state import trial_state
 from slurm_kills import is_trial_of
 
-STUDY = """
-contestants = "numpy:eager"
-algorithms = "dqn"
-environments = "CartPole-v1"
-seeds = {seeds}
-cores = 1
-[budget]
-steps = {steps}
-"""
 TEAM = """
 contestants = "{contestant}"
 algorithms = "dqn"

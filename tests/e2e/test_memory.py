@@ -29,7 +29,9 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
 
 def test_a_leak_is_measured_and_named(trials: dict[str, dict[str, Any]]) -> None:
     memory = trials["leaks"]["memory"]
-    assert memory["growth_low"] < RATE * MIB < memory["growth_high"]
+    # A block of 0.2 MiB takes up to one page more than it holds: memory grows by up to 2 % more.
+    assert memory["growth_low"] < 1.02 * RATE * MIB
+    assert memory["growth_high"] > RATE * MIB
     assert memory["growth_bytes_per_s"] == pytest.approx(RATE * MIB, rel=0.1)
     assert memory["leak"] is True
     assert memory["peak_bytes"] - memory["after_import_bytes"] == pytest.approx(RATE * 5 * MIB, rel=0.1)

@@ -187,7 +187,6 @@ def test_more_threads_than_cores(tmp_path: Path) -> None:
     assert cpu["threads_peak"] == 5, "four and the one that waits for them"
     assert cpu["threads_busy_peak"] == 4
     assert cpu["threads_runnable_peak"] == pytest.approx(4.0, abs=0.3)
-    assert cpu["oversubscribed_share"] > 0.5
     (warning,) = outcome["warnings"]
     assert warning.startswith("oversubscribed: ")
     assert "threads wanted to run on 1 core" in warning

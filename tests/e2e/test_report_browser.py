@@ -9,39 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Error, Page, Request, sync_playwright
+from playwright.sync_api import Browser, Page, Request
 
-from browser import find
 from report_parts import report_of
 from rldyno.answers.analysis import Analysis
 from rldyno.report.figures import write_figures
 from synthetic import COMPILE, TORCH, ZOO, Shape, write_results
 
 pytestmark = pytest.mark.browser
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 EVIL = "</script><script>window.pwned=1</script><img src=x onerror='window.pwned=1'>"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = find()
-    if path is None:
-        pytest.skip("no browser on this machine (`make browser` fetches one)")
-    with sync_playwright() as playwright:
-        try:
-            browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        except Error as error:
-            pytest.skip(f"{path} does not start: {error.message.splitlines()[0]}")
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

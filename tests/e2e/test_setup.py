@@ -321,13 +321,23 @@ def test_two_processes_build_once(machine: Machine) -> None:
     assert machine.log().count("-m venv") == 1
 
 
-def test_a_failing_install_shows_pips_last_lines_and_leaves_nothing(machine: Machine) -> None:
-    machine.pin("9.9")
+def test_a_failing_install_shows_pips_last_lines(machine: Machine) -> None:
+    text = TOOLCHAIN.format(version="1.0").replace("rldyno-tiny==1.0", "rldyno-tinier==1.0")
+    (machine.files / "tiny.toml").write_text(text)
     failed = machine.run("setup", "tiny")
     assert failed.returncode == 1
     assert "the tiny toolchain could not be built: installing failed" in failed.stderr
-    assert "No matching distribution found for rldyno-tiny==9.9" in failed.stderr
+    assert "No matching distribution found for rldyno-tinier==1.0" in failed.stderr
     assert "fix: " in failed.stderr
+    assert machine.directories() == []
+
+
+def test_a_failing_install_says_why_and_leaves_nothing(machine: Machine) -> None:
+    machine.pin("9.9")
+    failed = machine.run("setup", "tiny")
+    assert failed.returncode == 1
+    assert "the tiny toolchain could not be built: pip finds no rldyno-tiny 9.9" in failed.stderr
+    assert "fix: choose from: 1.0" in failed.stderr
     assert "not built: tiny" in failed.stderr
     assert "Traceback" not in failed.stderr
     assert machine.directories() == []

@@ -11,7 +11,7 @@ from pathlib import Path
 from fakes import PATIENCE_S, wait_until
 from slurm_lab import NODE_PATIENCE_S, Lab, ended
 
-from private_slurm import PrivateSlurm
+from private_slurm import REBOOTED, PrivateSlurm
 
 
 def test_a_study_from_submission_to_report(tmp_path: Path, slurm: PrivateSlurm) -> None:
@@ -46,6 +46,8 @@ def test_a_killed_lab_attaches_again(tmp_path: Path, slurm: PrivateSlurm) -> Non
     lab = Lab(tmp_path, slurm, seeds=4)
     first = lab.start("--no-report")
     lab.first_running()
+    # On a busy machine a trial may run before the lab has noted its job: a unit test has that case.
+    wait_until(lambda: bool(lab.jobs.latest()))
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
     second = lab.run("--no-report")
@@ -87,7 +89,7 @@ def test_a_node_and_the_controller_die(tmp_path: Path, slurm: PrivateSlurm) -> N
     slurm.kill_controller()
     time.sleep(2)
     slurm.start_controller()
-    slurm.start_node(node)
+    slurm.start_node(node, REBOOTED)
     assert ended(process) == 0, (tmp_path / "lab.log").read_text()
     assert lab.done() == 4
 

@@ -48,6 +48,17 @@ def test_workers_on_two_nodes_learn_the_same_as_on_one(tmp_path: Path, slurm: Pr
 
 
 @pytest.mark.slow
+@pytest.mark.toolchain("mxnet")
+def test_mpi_meets_on_two_nodes_before_a_large_framework_is_loaded(
+    tmp_path: Path, slurm: PrivateSlurm
+) -> None:
+    lab = Lab(tmp_path, slurm).with_team("mxnet:hybrid", '"host"', 1000)
+    run = lab.run("--no-report")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert lab.done() == 1
+
+
+@pytest.mark.slow
 @pytest.mark.toolchain("numpy")
 def test_a_worker_dies_on_another_node(tmp_path: Path, slurm: PrivateSlurm) -> None:
     lab = Lab(tmp_path, slurm).with_team("numpy:eager", '"host"', 100_000_000)

@@ -94,8 +94,40 @@ def test_hyper_parameters_are_judged_by_what_they_do_to_learning(tmp_path: Path)
     found = answers(written(tmp_path / "r", **shape))
     assert [(answer.level, answer.base, answer.metric.name) for answer in found] == [
         (64, 32, "threshold_s"),
+        (64, 32, "threshold_steps"),
         (128, 32, "threshold_s"),
+        (128, 32, "threshold_steps"),
     ]
+
+
+def test_members_that_need_fewer_steps_and_more_time_are_said_so(tmp_path: Path) -> None:
+    """Half of the steps to the threshold, twice the time."""
+    shape = {"hyper": {"members": [1, 5]}, "algorithms": ["dqn"], "stop_return": 475.0}
+    root = written(tmp_path / "r", **shape)
+    for path in root.glob("trials/*/outcome.json"):
+        if json.loads((path.parent / "trial.json").read_text())["hyper"]["members"] == 5:
+            outcome = json.loads(path.read_text())
+            threshold = outcome["result"]["threshold"]
+            threshold["step"] //= 2
+            threshold["time_ns"] *= 2
+            path.write_text(json.dumps(outcome))
+    time_answer, steps_answer = answers(root)
+    for change in time_answer.changes:
+        assert change.ratio is not None
+        assert (change.state, change.ratio.point) == (SLOWER, pytest.approx(0.5, rel=0.1))
+    for change in steps_answer.changes:
+        assert change.ratio is not None
+        assert (change.state, change.ratio.point) == (FASTER, pytest.approx(2, rel=0.1))
+    start = "DQN on CartPole-v1, 5 members against 1 member, steps to the threshold: "
+    assert steps_answer.words.startswith(start + "`numpy:eager` needs fewer, 0.5")
+    assert "; `torch:eager` needs fewer, 0." in steps_answer.words
+    assert "time to the threshold: `numpy:eager` is slower, 0." in time_answer.words
+    told = " ".join(printed(root, width=100).split())
+    assert time_answer.words in told
+    assert steps_answer.words in told
+    barred, steps_again = answers(disturb(root, 24))
+    assert barred.trust.barred
+    assert steps_again.words == steps_answer.words, "no load on the machine changes a number of steps"
 
 
 def test_other_axes_stay_the_same_and_tasks_are_not_compared(tmp_path: Path) -> None:

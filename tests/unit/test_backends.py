@@ -17,17 +17,31 @@ from rldyno_rig.spec import CATEGORICAL, QUANTILES, SINGLE
 
 HOME = Path(rldyno_rig.__file__).parent / "backends"
 FOLDERS = [Path(rldyno_rig.__file__).parent / name for name in ("usability", "limits")]
+OPEN = Path(rldyno_rig.__file__).parent / "open"
+"""Each framework's files there bear its name: `jax_ppo.py`."""
 """Where `x_.py` may import framework x, as in backends."""
 BACKENDS = sorted(path for path in HOME.glob("*_.py") if path.name != "__init__.py")
 BESIDE = sorted((backend, file) for backend in BACKENDS for file in backend_files(backend)[1:])
 """Files that backends import beside themselves: `x_maths.py` knows framework x, others know none."""
 # Where a learner needs methods of its own for these, they have these names and this order.
-PRIVATE = ["_act", "_update", "_forward", "_gradient", "_gradients", "_pack", "_unpack"]
+PRIVATE = ["_act", "_values", "_update", "_forward", "_gradient", "_gradients", "_pack", "_unpack"]
 # The same under other names, as backends once had them.
 DIALECTS = {"_flat", "_fill", "_views", "_canonical", "_native", "_to_device", "_to_host", "_grads", "_learn"}
 CONTRACT = HOME / "contract.py"
 """Types for the reader and the checker: it computes nothing, so it belongs to no backend's hash."""
-METHODS = ["put", "act", "update", "read", "sync_target", "drain", "state", "load", "forward", "grads"]
+METHODS = [
+    "put",
+    "act",
+    "values",
+    "update",
+    "read",
+    "sync_target",
+    "drain",
+    "state",
+    "load",
+    "forward",
+    "grads",
+]
 # What a backend's maths is made of, in this order. Other functions may stand between these.
 VOCABULARY = [
     "named",
@@ -40,6 +54,7 @@ VOCABULARY = [
     "categorical",
     "quantiles",
     "policy_and_value",
+    "action_values",
     "choose",
     "project",
     "actor_critic_loss",
@@ -61,7 +76,7 @@ IN_THE_REFERENCE = {
     "actor_critic_loss",
     "pick",
 }
-EVERYWHERE = {"forward", "dense", "choose", *LOSS_NAMES, "clip", "adam", "sgd"}
+EVERYWHERE = {"forward", "dense", "action_values", "choose", *LOSS_NAMES, "clip", "adam", "sgd"}
 # What a backend may import beside its own framework and the rig.
 SHARED = {"numpy", "rldyno_rig", "__future__"}
 # Compilers that a framework's own mode is made of.
@@ -208,4 +223,6 @@ def test_only_backends_know_a_framework(path: Path) -> None:
     ):
         return
     frameworks = {chain.top_module for chain in catalogue().values()} - {"numpy"}
+    if path.parent == OPEN:
+        frameworks -= {path.stem.split("_")[0]}
     assert not imported(parsed(path)) & frameworks

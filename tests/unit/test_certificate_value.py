@@ -57,7 +57,8 @@ def test_shipped_certificates_are_read_and_written_unchanged(path: Path) -> None
     raw = read_record(path)
     certificate = Certificate.from_json(raw)
     assert json.loads(json.dumps(certificate.to_json())) == {"error": None, "not_judged": {}, **raw}
-    assert certificate.validity(Code.from_json(raw)) == (VALID, None)
+    failed = path.name.startswith("jax-jit-ppo-mlp-cuda-host-")  # docs/gpu.md: two workers, other last bits
+    assert certificate.validity(Code.from_json(raw)).state == (FAILED if failed else VALID)
 
 
 @pytest.mark.parametrize("path", OLDER, ids=lambda path: path.name)

@@ -308,6 +308,19 @@ def test_command_prints_verdicts_and_json(tmp_path: Path) -> None:
 # --- too few seeds ------------------------------------------------------------------------------------------
 
 
+def test_claims_of_one_source_as_markdown(tmp_path: Path) -> None:
+    root = write_results(tmp_path, Shape(contestants=[TORCH], seeds=2))
+    asked = CliRunner().invoke(app, ["claims", str(root), "--source", "stooke2017", "--markdown"])
+    first, _, item, *missing = asked.output.splitlines()
+    assert first.startswith("1 claim: ")
+    assert item.startswith("- `stooke-1` **undecided**: ")
+    assert missing
+    assert all(line.startswith("  - ") for line in missing)
+    wrong = CliRunner().invoke(app, ["claims", str(root), "--source", "stooke2018"])
+    assert isinstance(wrong.exception, Problem)
+    assert "did you mean 'stooke2017'" in wrong.exception.message
+
+
 def test_seeds_that_would_decide_are_those_with_an_80_percent_chance() -> None:
     """[0.8, 1.6] about 1.2 on 5 runs: 15 more would clear 1.0 if the middle stayed, which it need not."""
     effect = Estimate(1.2, 0.8, 1.6, 5)

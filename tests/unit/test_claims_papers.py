@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from rldyno.claims.atari import atari_game
 from rldyno.claims.decide import ClaimVerdict, as_json, judge_claim
 from rldyno.claims.effects import HOLDS, REFUTED, UNDECIDED
 from rldyno.claims.evidence import gather
 from rldyno.claims.form import Claim, shipped_claims
 from rldyno.claims.missing import few_levels
 from rldyno.claims.show import lines
+from rldyno.curves.games import atari_game
 from rldyno.results.load import load_results
 from synthetic import TORCH, Contestant, Shape, write_results
 

@@ -306,3 +306,27 @@ def test_the_undecided_say_how_many_seeds_they_need() -> None:
     assert f"About {undecided.more_seeds} more seeds" in str(seeds_words(comparison))
     decided = Changes(("a", "b"), (), (), (judged([1.0] * 5, [1.2] * 5),), 0.05)
     assert seeds_words(decided) is None
+
+
+def test_releases_of_one_framework_are_compared_where_they_are_asked_to_be(tmp_path: Path) -> None:
+    old, new = replace(TORCH, name="torch@2.11:eager"), replace(SLOWED, name="torch@2.12#1a2b3c4d:eager")
+    before = write_results(tmp_path / "before", replace(SHAPE, contestants=[old]), seed=1)
+    after = write_results(tmp_path / "after", replace(SHAPE, contestants=[new]), seed=2)
+    with pytest.raises(Problem, match="no setting in common"):
+        compare_results(before, after)
+    result = CliRunner().invoke(app, ["compare", str(before), str(after), "--ignore-releases", "--markdown"])
+    assert result.exit_code == 1
+    assert "torch@2.11:eager → torch@2.12#1a2b3c4d:eager" in result.stdout
+    both = write_results(tmp_path / "both", replace(SHAPE, contestants=[old, new]), seed=1)
+    result = CliRunner().invoke(app, ["compare", str(both), str(after), "--ignore-releases"])
+    assert isinstance(result.exception, Problem)
+    assert "torch@2.11:eager and torch@2.12#1a2b3c4d:eager" in result.exception.message
+
+
+def test_one_run_is_never_judged() -> None:
+    """Damaged records may leave one value of several runs."""
+    one, two = {0: (100.0, 1.0)}, {1: (90.0, 1.0), 2: (91.0, 1.0)}
+    found = measure("numpy:eager", "DQN on CartPole-v1", THROUGHPUT, (one, two), ())
+    assert found is not None
+    (change,) = judge_all([found], 0.05)
+    assert change.verdict not in (BETTER, WORSE, UNCHANGED)

@@ -8,15 +8,21 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from rldyno.answers.algorithms import FINAL
 from rldyno.answers.analysis import Analysis
+from rldyno.answers.groups import THRESHOLD
 from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.report import theme
 from rldyno.report.figures import charts_of, write_figures
+from rldyno.report.section import slug
 from rldyno.report.sections import all_sections
+from rldyno.report.sections.algorithms import DRAWN
+from rldyno.report.sections.learning import AREAS
 from rldyno.report.sections.proof import divergences, proof_summary, rung_tables
 from rldyno.report.sections.scaling import COMPARED, MEASURES
 from rldyno.report.sections.utilisation import BARS
+from rldyno.report.systems import CURVES
 from rldyno.text.tables import Table, comma_separated, latex, markdown
 from synthetic import NUMPY, TORCH, Contestant, Shape, write_results
 
@@ -169,7 +175,12 @@ def test_every_chart_that_the_documentation_names_exists() -> None:
     axes = ("cpu-cores", "gpus-one-per-worker")
     scaled = {f"{axis}-{name.replace('_', '-')}" for axis in axes for name in (*COMPARED, *MEASURES)}
     curves = {curve.id for section in all_sections() for curve in section.curves}
-    assert named <= scaled | curves | BARS.keys()
+    algorithms = {f"algorithms-{curve.id}" for curve in DRAWN} | {
+        f"algorithms-{metric.key}" for metric in (FINAL, THRESHOLD)
+    }
+    areas = {slug(name) for name in AREAS}
+    systems = {f"systems-{curve.id}" for curve in CURVES}
+    assert named <= scaled | curves | BARS.keys() | algorithms | areas | systems
     numbers = [number for row in rows for number in figure_numbers(row[1])]
     assert sorted(numbers) == sorted([*((5, n) for n in range(1, 40)), *((0, n) for n in range(1, 14))])
 

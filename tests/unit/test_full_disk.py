@@ -18,6 +18,7 @@ import pytest
 
 from fuzz_calls import Report, call, without_training
 from rldyno.errors import problem_of
+from rldyno.sharing.pack import pack_directory
 from rldyno.toolchains import skeleton
 from synthetic import NUMPY, Shape, write_results
 
@@ -37,6 +38,10 @@ COMMANDS = (
     ("export", "{}/results", "--format", "parquet"),
     ("export", "{}/results", "--out", "{}/export", "--tables"),
     ("tensorboard", "{}/results"),
+    ("pack", "{}/results", "--out", "{}/new.tar.gz"),
+    ("pack", "{}/results", "--out", "{}/new.tar.gz", "--anonymous"),
+    ("board", "{}/results.tar.gz", "--out", "{}/site"),
+    ("unpack", "{}/results.tar.gz", "--out", "{}/unpacked"),
     ("check", "{}/lost", "--repair"),
     ("run", "{}/study.toml", "--out", "{}/new", *RUN),
     ("run", "{}/results", *RUN),
@@ -60,6 +65,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("results", "lost"):
         write_results(folder / name, shape)
     (folder / "lost" / "manifest.json").write_text("{")
+    pack_directory(folder / "results", folder / "results.tar.gz")
     (folder / "study.toml").write_text(STUDY)
     return folder
 

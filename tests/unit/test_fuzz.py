@@ -15,6 +15,7 @@ from rldyno.cli import app
 from rldyno.commands.nets import nets
 
 NO_RECORDS = {"studies", "papers", "hyper", "limits", "usability", "verify", "setup", "doctor", "new-backend"}
+NO_RECORDS |= {"open", "bisect"}
 """Commands that read neither a study nor a results directory."""
 
 

@@ -261,7 +261,7 @@ def test_every_missing_figure_has_a_reason() -> None:
 def test_oversubscription_is_half_a_thread_too_many_in_a_tenth_of_the_time() -> None:
     watched = watched_worker()
     for second in range(20):
-        watched.tracks["threads_runnable"].add(second * SECOND, 4.0 if second in (10, 11) else 1.4)
+        watched.tracks["threads_competing"].add(second * SECOND, 4.0 if second in (10, 11) else 1.4)
     crowded = figures_of(watched)["cpu"]
     assert crowded["oversubscribed_share"] == 0.1
     warning = oversubscription_warning(crowded, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -340,9 +341,11 @@ def test_what_is_climbed_is_what_is_required(algorithm: str, many: bool, precisi
 
 
 def test_every_rung_is_required_of_something() -> None:
+    dqn = first_spec("dqn")
+    several = replace(dqn, hyper=replace(dqn.hyper, members=3))
     found = {
         rung
-        for name, precision, shape in product(LEARNERS, GATE, (None, shape_of(first_spec("dqn"))))
+        for name, precision, shape in product(LEARNERS, GATE, (None, shape_of(several)))
         for rung in limits(ProofSubject(name, "mlp", shape), precision, many=True)
     }
     found |= {rung for precision in GATE for rung in of_team(precision)}

@@ -29,6 +29,19 @@ def results_on(folder: Path, numpy_on: str, torch_on: str) -> Analysis:
     return Analysis.load(root)
 
 
+def test_gpus_of_different_models_make_different_kinds(tmp_path: Path) -> None:
+    analysis = results_on(tmp_path, "AAAA", "AAAA")
+    paths = sorted(analysis.results.directory.glob("trials/*/outcome.json"))
+    for models, kinds in (("XXXX", {"A"}), ("XYXY", {"A, X", "A, Y"})):
+        for path, gpu in zip(paths, 2 * models, strict=True):
+            outcome = json.loads(path.read_text())
+            outcome["noise"]["gpu"] = gpu
+            path.write_text(json.dumps(outcome))
+        loaded = Analysis.load(analysis.results.directory)
+        assert set(loaded.results.trials["processor"]) == kinds
+        assert len(loaded.comparisons) == len(kinds)
+
+
 def test_machines_of_one_kind_are_one_comparison(tmp_path: Path) -> None:
     (group,) = results_on(tmp_path, "AAAA", "AAAA").comparisons
     assert group.trust.about("machines") is None

@@ -13,7 +13,7 @@ from rldyno.probe.tree import CpuTimes
 from rldyno.records.calibrations import best_calibrations, collect_calibrations, with_outcomes
 from rldyno.records.outcome import Noise, Outcome
 
-QUIET = Surroundings("here", Calibration(1_000, 0.0), 1_000, 2_500.0, "a CPU")
+QUIET = Surroundings("here", Calibration(1_000, 0.0), 1_000, 2_500.0, "a CPU", "a GPU")
 # Four seconds of a CPU, two of them busy.
 TIMES = CpuTimes(10.0, 100.0, 1.0), CpuTimes(12.0, 104.0, 1.0)
 
@@ -49,8 +49,15 @@ def test_every_disturbance_raises_the_score(
 def test_what_cannot_be_seen_is_null_with_a_reason() -> None:
     blind = Surroundings("here", Calibration(1_000, 0.02), None, None)
     found = noise_of(blind, None, 2.0)
-    nothing = ("processor", "calibration_slowdown", "steal_percent", "foreign_cpu_percent", "frequency_mhz")
-    assert [getattr(found, name) for name in nothing] == [None] * 5
+    nothing = (
+        "processor",
+        "gpu",
+        "calibration_slowdown",
+        "steal_percent",
+        "foreign_cpu_percent",
+        "frequency_mhz",
+    )
+    assert [getattr(found, name) for name in nothing] == [None] * 6
     assert set(found.reasons) == set(nothing)
     assert found.score == 0.02
     no_steal = noise_of(QUIET, (CpuTimes(1, 2, None), CpuTimes(2, 4, None)), 1.0)

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from rldyno.cli import app
 from rldyno.commands import nets as nets_command
 from rldyno.commands.papers import of_study
+from rldyno.errors import Problem
 from rldyno.nets.work import Benchmark
 from rldyno.studies.networks_study import networks_study
 from rldyno.studies.papers import PAPERS
@@ -74,3 +75,9 @@ def test_the_quick_size_of_networks_says_what_it_leaves_out() -> None:
     quick = networks_study("stooke2017", quick=True)
     assert quick is not None
     assert "leaves out: the large network" in quick.question
+
+
+def test_what_networks_alone_cannot_use_is_refused() -> None:
+    done = CliRunner().invoke(app, ["run", "stooke2017", "--quick", "--seeds", "3", "--launcher", "slurm"])
+    assert isinstance(done.exception, Problem)
+    assert done.exception.message == "stooke2017 times networks alone and cannot use --seeds, --launcher"

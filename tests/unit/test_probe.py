@@ -19,6 +19,11 @@ def test_busy_percent() -> None:
     assert busy_percent(CpuTimes(1, 10, 0), CpuTimes(1, 10, 0)) is None
 
 
+def test_a_busy_machine_is_no_more_than_busy() -> None:
+    """Rounded, the first of two equal differences is the larger one."""
+    assert busy_percent(CpuTimes(4222.26, 11044.09, 0), CpuTimes(4223.39, 11045.22, 0)) == 100.0
+
+
 class Joules:
     idle = False
 

@@ -188,7 +188,33 @@ def test_threads_that_ran_and_threads_that_could_have(proc: FakeProc) -> None:
     second = tree.tasks(SECOND)
     assert second.threads_busy == 2
     assert second.threads_runnable == pytest.approx(2.005)
-    assert tree.tasks(2 * SECOND)[3:] == (0, 0.0)
+    assert second.threads_competing == pytest.approx(2.005)
+    assert tree.tasks(2 * SECOND)[3:] == (0, 0.0, 0.0)
+
+
+def test_waiting_for_other_processes_is_no_competition(proc: FakeProc) -> None:
+    """The emulator of a game and the thread that waits for it, on a core that others use most."""
+    proc.process(10, 1)
+    for task in (10, 11):
+        proc.task(10, task, 0, 0)
+    tree = open_tree(proc, 10)
+    tree.tasks(0)
+    proc.task(10, 10, SECOND // 10, SECOND * 8 // 10, (1, 0))
+    proc.task(10, 11, SECOND // 10, SECOND * 8 // 10, (1, 0))
+    usage = tree.tasks(SECOND)
+    assert usage.threads_runnable == pytest.approx(1.8)
+    assert usage.threads_competing == pytest.approx(0.4), "each waited for the other a tenth at most"
+
+
+def test_many_threads_in_a_short_burst_compete(proc: FakeProc) -> None:
+    proc.process(10, 1)
+    for task in range(10, 26):
+        proc.task(10, task, 0, 0)
+    tree = open_tree(proc, 10)
+    tree.tasks(0)
+    for task in range(10, 26):
+        proc.task(10, task, SECOND // 50, SECOND * 3 // 10, (1, 0))
+    assert tree.tasks(SECOND).threads_competing == pytest.approx(16 * 0.32)
 
 
 def test_kernels_that_do_not_account_for_threads(proc: FakeProc) -> None:
@@ -214,7 +240,7 @@ def test_kernels_that_count_no_times_of_threads_still_count_switches(proc: FakeP
             tree = open_tree(proc, 10)
         usage = tree.tasks(second * SECOND)
         assert usage == TaskUsage(context_switches=2 * (second + 1), involuntary_switches=2)
-    assert set(tree.reasons) == {"wait_ns", "threads_busy", "threads_runnable"}
+    assert set(tree.reasons) == {"wait_ns", "threads_busy", "threads_runnable", "threads_competing"}
     proc.task(10, 10, SECOND, 0, (2, 1))
     assert tree.tasks(3 * SECOND).threads_busy == 1
     assert not tree.reasons

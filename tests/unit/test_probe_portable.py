@@ -120,7 +120,8 @@ def test_portable_threads_and_switches() -> None:
     assert tree.tasks(0) == TaskUsage(context_switches=300)
     root.user = 3.5
     assert tree.tasks(SECOND) == TaskUsage(context_switches=300, threads_busy=1)
-    assert set(tree.reasons) == {"wait_ns", "involuntary_switches", "threads_runnable", "uss_bytes"}
+    unread = {"wait_ns", "involuntary_switches", "threads_runnable", "threads_competing", "uss_bytes"}
+    assert set(tree.reasons) == unread
     child.ends()
     root.says = {"threads": psutil.AccessDenied(1)}
     assert tree.tasks(2 * SECOND) == TaskUsage(context_switches=300), "switches of the ended stay counted"

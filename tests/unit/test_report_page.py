@@ -18,7 +18,7 @@ from rldyno.report.sections import all_sections, comparison, trust, why
 from rldyno.report.sections.advice import task_advice
 from rldyno.results.columns import column
 from rldyno_rig import schema
-from synthetic import NUMPY, TORCH, Contestant, Shape, write_results
+from synthetic import COMPILE, NUMPY, TORCH, Contestant, Shape, write_results
 
 SLOW = Contestant("torch:eager", 300, (0.05, 0.94, 0.05, 0.08))
 
@@ -153,18 +153,31 @@ def test_why_names_the_phase_that_differs_most(tmp_path: Path) -> None:
             phase: (60_000 if torch and phase == "update" else 10_000) * result["steps"]
             for phase in result["phases_ns"]
         }
+        result["train_ns"] = sum(result["phases_ns"].values())
         path.write_text(json.dumps(outcome))
     ((label, words),) = why.reasons(material_of(root))
     assert label == "DQN on CartPole-v1"
+    assert "as fast as `torch:eager`: 100 % of the difference is `update`." in words
     step_words = r"`(.+?)` (.+?) µs \(framework (.+?), shared (.+?)\)"
-    found = re.search(rf"takes {step_words} and {step_words}.*in update: (.+?) and (.+?) µs", words)
+    found = re.search(rf"takes {step_words} and {step_words}", words)
     assert found is not None
-    first, step, framework, shared, second, other_step, _, _, update, other_update = found.groups()
-    shares = {first: float(update) / float(step), second: float(other_update) / float(other_step)}
+    first, step, framework, shared, second, other_step, other_framework, _ = found.groups()
+    assert (first, second) == ("numpy:eager", "torch:eager")
     assert float(framework) + float(shared) == pytest.approx(float(step), rel=0.01)
     others = 10 * (len(schema.PHASES) - 1)
-    assert shares["numpy:eager"] == pytest.approx(10 / (others + 10), rel=0.01)
-    assert shares["torch:eager"] == pytest.approx(60 / (others + 60), rel=0.01)
+    assert (float(step), float(other_step)) == pytest.approx((others + 10, others + 60), rel=0.01)
+    assert float(other_framework) - float(framework) == pytest.approx(50, rel=0.01)
+
+
+def test_why_draws_differences_that_sum_to_the_whole(tmp_path: Path) -> None:
+    material = material_of(written(tmp_path / "r", NUMPY, TORCH, COMPILE, stop_return=None))
+    (panel,) = (panel for panel in why.charts(material) if panel.charts[0].id == "why")
+    (_, known), *_ = why.found_in(material)
+    for one in known:
+        lost = sum(row["us"] for row in panel.charts[0].rows if row["contestant"] == one.slow)
+        assert lost == pytest.approx(one.split.slow_us - one.split.fast_us, rel=0.01)
+    table = next(table for table in why.tables(material) if table.name == "why")
+    assert {row[2] for row in table.rows} == {"torch:eager", "torch:compile"}
 
 
 def test_few_tables_are_open_and_the_others_are_folded(tmp_path: Path) -> None:

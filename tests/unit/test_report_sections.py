@@ -174,9 +174,16 @@ def test_a_leak_is_listed_first(tmp_path: Path) -> None:
 
 def test_a_gpu_has_its_own_charts_and_tables(tmp_path: Path) -> None:
     material = made(tmp_path, devices=("cpu", "cuda"))
-    on_gpu = {"gpu", "gpu-memory", "power"}
+    on_gpu = {"gpu", "gpu-memory", "gpu-memory-percent", "power"}
     assert not on_gpu & charts(material, "group-0").keys()
     assert on_gpu <= charts(material, "group-1").keys()
+    # 700 MB of 2,800 MB.
+    assert {row["y"] for row in charts(material, "group-1")["gpu-memory-percent"].all_rows} == {25.0}
+    shares = charts(material, "task-0")["gpu-memory-share"].rows
+    assert [(row["label"], row["value"]) for row in shares] == [
+        ("torch:eager, cuda", 25.0),
+        ("torch:compile, cuda", 25.0),
+    ]
     gpu = table(material, "gpu-use-of-runs")
     assert {row[1] for row in gpu.rows} == {"PPO on CartPole-v1, cuda"}
     assert dict(zip(gpu.columns, gpu.rows[0], strict=True))[use("gpu_power_mean_w").title] == "180"
@@ -184,6 +191,42 @@ def test_a_gpu_has_its_own_charts_and_tables(tmp_path: Path) -> None:
     assert use("cpu_energy_joules").title not in energy.columns
     assert use("energy_to_threshold_joules").title in energy.columns
     assert {"power-use", "energy-use", "energy-to-threshold"} <= charts(material, "task-0").keys()
+
+
+def test_a_share_of_a_gpu_whose_size_is_unknown_is_not_drawn(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", small(devices=("cuda",)))
+    manifest = json.loads((root / "manifest.json").read_text())
+    manifest["machine"]["gpus"].append({"name": "A larger one", "memory_total_bytes": 4_000_000_000})
+    (root / "manifest.json").write_text(json.dumps(manifest))
+    drawn = charts(material_of(root))
+    assert "gpu-memory" in drawn
+    assert "gpu-memory-percent" not in drawn
+
+
+def test_the_whole_machine_against_time(tmp_path: Path) -> None:
+    drawn = charts(made(tmp_path))
+    for name, percent in (("machine-cpu", 51.0), ("machine-memory", 20.0)):
+        rows = drawn[name].all_rows
+        assert {row["contestant"] for row in rows} == {"torch:eager", "torch:compile"}
+        assert {row["y"] for row in rows} == {percent}
+        # It goes on as long as the shortest run, start-up included.
+        assert max(row["x"] for row in rows if row["contestant"] == "torch:compile") > 14
+
+
+def test_the_area_by_time_tells_fast_from_slow_and_that_by_steps_does_not(tmp_path: Path) -> None:
+    material = made(tmp_path, contestants=[NUMPY, TORCH], seeds=5)
+    by_steps, by_time = (
+        {row["contestant"]: row for row in charts(material)[name].rows}
+        for name in ("area-by-steps", "area-by-time")
+    )
+    fast, slow = by_time["numpy:eager"], by_time["torch:eager"]
+    assert fast["low"] > slow["high"]
+    fast, slow = by_steps["numpy:eager"], by_steps["torch:eager"]
+    assert fast["low"] < slow["high"]
+    assert slow["low"] < fast["high"]
+    rows = table(material, "learning-areas").rows
+    assert [row[-1] for row in rows] == ["yes", "yes"]
+    assert rows[0][2].startswith(number(by_steps["numpy:eager"]["value"])[:3])
 
 
 def test_what_was_not_measured_has_a_reason(tmp_path: Path) -> None:

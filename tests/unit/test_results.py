@@ -9,6 +9,7 @@ import pytest
 from rldyno.errors import Problem
 from rldyno.results.columns import COLUMNS
 from rldyno.results.load import load_results
+from rldyno.results.trial_columns import ATARI
 from synthetic import TORCH, ZOO, Contestant, Shape, write_results
 
 
@@ -203,6 +204,7 @@ def test_every_empty_measured_column_has_its_reason(tmp_path: Path) -> None:
 
 SETTINGS = {
     "max_episode_steps",
+    *(column.name for column in ATARI),
     "caches",
     "stop_return",
     "stop_episodes",

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from rldyno.report.charts import band_chart
 from rldyno.report.sections import resources
+from rldyno.report.sections.learning import areas
 from rldyno.report.series import (
     Band,
+    Run,
     band,
     band_while_running,
     coincident,
@@ -20,6 +22,25 @@ from rldyno.report.series import (
     rate_band,
     running_mean,
 )
+
+
+def learned(steps: list[float], returns: list[float]) -> Run:
+    columns = {
+        "step": np.array(steps),
+        "time_ns": np.array(steps) * 2e9,
+        "return": np.array(returns),
+    }
+    return Run("t", columns, {}, {}, window=1, wall_s=None, steps=None)
+
+
+def test_areas_below_learning_curves_of_one_width() -> None:
+    """Worked out by hand: the width is 10 steps, or 20 s, of the longest run."""
+    long, short, none = areas([learned([2, 10], [1, 9]), learned([4, 5], [2, 4]), learned([], [])])
+    # 1 until step 2, then rising to 9: 2 + 40.
+    assert long == {"area_by_steps": pytest.approx(4.2), "area_by_time": pytest.approx(4.2)}
+    # 2 until step 4, 3 on the way to step 5, and 4 kept to the end: 8 + 3 + 20.
+    assert short == {"area_by_steps": pytest.approx(3.1), "area_by_time": pytest.approx(3.1)}
+    assert none == {"area_by_steps": None, "area_by_time": None}
 
 
 def test_running_mean_of_the_last_window() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from rich.console import Console
 from rldyno.errors import Problem
 from rldyno.launch.launcher import EndedTrial, PreparedTrial, RunningTrial
 from rldyno.records.directory import ResultsDirectory
-from rldyno.records.files import write_json
+from rldyno.records.files import owner, write_json
 from rldyno.records.manifest import Task
 from rldyno.records.outcome import Noise, Outcome
 from rldyno.records.trial_records import read_trial
@@ -117,6 +118,20 @@ def test_a_session_runs_every_trial_once_and_answers(lab: Lab) -> None:
     assert again.started == []
     assert "all 3 trials have already ended" in lab.printed
     assert len(lab.directory.read_manifest().resumed_at) == 1
+
+
+def test_what_a_killed_run_left_in_the_cache_is_removed(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The history of speeds is written after each trial: a run that finds all done writes none."""
+    monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path / "cache"))
+    lab.run(FakeLauncher())
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    left = tmp_path / "cache" / f".rates.json.{owner().partition('-')[0]}-{ended.pid}.tmp"
+    left.write_text("{")
+    assert lab.run(FakeLauncher())
+    assert not left.exists()
 
 
 def test_each_trial_learns_what_the_ones_before_it_showed(lab: Lab) -> None:

@@ -11,10 +11,11 @@ from typer.testing import CliRunner
 
 from rldyno.cli import app
 from rldyno.errors import Problem
+from rldyno.processes.caches import COLD
 from rldyno.records.directory import ResultsDirectory
 from rldyno.stats.estimates import ENOUGH_RUNS
 from rldyno.studies.given import given_study
-from rldyno.studies.shipped import find_study, shipped_studies
+from rldyno.studies.shipped import find_study, networks_studies, shipped_studies
 from rldyno.study.file import load_study
 from rldyno.study.plan import make_plan
 
@@ -51,14 +52,14 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
 def test_the_list_shows_every_study() -> None:
     done = CliRunner().invoke(app, ["studies"])
     assert done.exit_code == 0, done.output
-    for name in shipped_studies():
+    for name in (*shipped_studies(), "stooke2017"):
         assert name in done.output
     assert "30 trials, at most" in done.output
 
 
 def test_the_list_as_json() -> None:
     listed = json.loads(CliRunner().invoke(app, ["studies", "--json"]).output)
-    assert [study["name"] for study in listed] == [*shipped_studies()]
+    assert [study["name"] for study in listed] == sorted([*shipped_studies(), *networks_studies()])
     quickstart = next(study for study in listed if study["name"] == "quickstart")
     assert quickstart["trials"] == 30
     assert quickstart["contestants"] == ["numpy:eager", "torch:eager", "torch:compile"]
@@ -136,3 +137,9 @@ def test_the_workers_study_compares_teams_on_two_cores() -> None:
     }
     assert {cell.scaling for cell in plan.cells if cell.workers == 2} == {"weak", "strong"}
     assert {(cell.workers, cell.cores) for cell in plan.cells} == {(1, 1), (1, 2), (2, 1)}
+
+
+def test_the_workers_study_may_run_on_several_nodes() -> None:
+    """Slurm's launcher refuses warm caches there."""
+    plan = make_plan(load_study(shipped_studies()["workers"]))
+    assert {cell.caches for cell in plan.cells} == {COLD}

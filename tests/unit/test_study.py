@@ -92,10 +92,10 @@ def test_tf32_is_for_gpus(load, mistakes) -> None:
     assert "tf32 is a precision of GPUs" in line
 
 
-def test_the_open_division_is_refused_until_it_is_built(load, mistakes) -> None:
+def test_the_open_division_is_no_part_of_studies(load, mistakes) -> None:
     assert load(division='"closed"').division == "closed"
     (line,) = mistakes(division='"open"')
-    assert "division: the open division is not built yet" in line
+    assert "`rldyno open`" in line
 
 
 @pytest.mark.parametrize(

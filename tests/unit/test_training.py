@@ -9,6 +9,7 @@ import json
 import math
 import os
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -70,6 +71,38 @@ def test_a_toolchain_may_use_the_backend_of_another_framework(tmp_path: Path) ->
 def rows(path: Path) -> list[dict[str, str]]:
     with path.open() as stream:
         return list(csv.DictReader(stream))
+
+
+@pytest.mark.parametrize("algorithm", SMALL)
+def test_calls_are_counted(algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: Counter[str] = Counter()
+    make, start = numpy_.make, Recorder.start
+
+    def watched(*given: Any) -> Any:
+        learner = make(*given)
+        for name in ("put", "act", "update", "read"):
+            called = getattr(learner, name)
+
+            def count(*values: Any, name: str = name, called: Any = called) -> Any:
+                seen[name] += 1
+                return called(*values)
+
+            setattr(learner, name, count)
+        return learner
+
+    monkeypatch.setattr(numpy_, "make", watched)
+    # Warming up does not count.
+    monkeypatch.setattr(Recorder, "start", lambda recorder: (seen.clear(), start(recorder))[1])
+    result = run(tmp_path, algorithm, {"steps": 600})
+    environments = ALGORITHMS[algorithm].defaults("CartPole-v1").environments
+    assert result["calls"] == {
+        "environment": result["steps"] // environments,
+        "act": seen["act"],
+        "transfer": seen["put"],
+        "update": seen["update"],
+        "read": seen["read"],
+    }
+    assert result["updates"] == seen["update"] > 0
 
 
 @pytest.mark.parametrize("algorithm", SMALL)

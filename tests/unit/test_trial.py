@@ -136,7 +136,7 @@ def test_figures(tmp_path: Path) -> None:
     assert noise["foreign_cpu_percent"] == pytest.approx(12.5)  # 2 s busy − 1.5 s of ours, of 4 s
     assert noise["calibration_slowdown"] == pytest.approx(0.25)
     assert noise["score"] == pytest.approx(0.05 + 0.25 + 0.10 + 0.125)
-    assert noise["reasons"].keys() == {"frequency_mhz"}
+    assert noise["reasons"].keys() == {"gpu", "frequency_mhz"}
 
 
 def test_kernel_peak_counts_only_above_the_runners_own(tmp_path: Path) -> None:

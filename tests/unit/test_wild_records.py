@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 from report_parts import material_of, tables
 from rldyno.errors import Problem
 from rldyno.records.csv_files import read_csvs
-from rldyno.records.files import read_json
+from rldyno.records.directory import ResultsDirectory
+from rldyno.records.files import printable, read_json
 from rldyno.records.locks import locked
 from rldyno.records.trial_state import log_tail
 from rldyno.results.check import check_directory
@@ -82,6 +84,12 @@ def test_the_smallest_spreads_are_compared() -> None:
     assert difference(tiny, tiny).degrees == pytest.approx(2.0)
 
 
+def test_a_spread_that_no_float_holds_shows_no_difference() -> None:
+    wild = difference(Moments(1e200, math.inf, 2), Moments(1.0, 1.0, 3))
+    assert (wild.error, wild.degrees) == (math.inf, 3)
+    assert wild.p_nonzero() == 1
+
+
 def test_a_linked_study_is_named(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", Results(algorithms=("dqn",), steps=1000))
     assert not any("study.toml" in flaw for flaw in check_directory(root))
@@ -117,3 +125,10 @@ def test_comparisons_of_the_same_name_keep_their_limits_apart(tmp_path: Path) ->
     rows = tables(material_of(root))["limits"].rows
     assert len({row[1] for row in rows}) == 1, "one worker has no scaling, so the labels are equal"
     assert sorted(row[0] for row in rows) == ["torch:compile", "torch:compile", "torch:eager"]
+
+
+def test_a_control_character_is_no_part_of_a_trials_name(tmp_path: Path) -> None:
+    """Texts of records are read without them; what is left in their place is no name either."""
+    with pytest.raises(Problem, match="is no id of a trial") as refused:
+        ResultsDirectory(tmp_path).trial(printable("\0"))
+    assert refused.value.message.isascii()
