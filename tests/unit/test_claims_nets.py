@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import rldyno
 from rldyno.claims.decide import judge_claim
 from rldyno.claims.effects import HOLDS, REFUTED, UNDECIDED
 from rldyno.claims.evidence import gather_in
@@ -89,3 +90,12 @@ def test_times_on_a_cpu_do_not_decide(tmp_path: Path) -> None:
     found = judge_claim(STOOKE, gather_in([directory]))
     assert found.verdict == UNDECIDED
     assert found.missing == ("needs trials on the GPU",)
+
+
+def test_networks_beside_trials_count_everywhere(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", Shape(contestants=[TORCH, GRAPH], algorithms=["ppo"], seeds=1))
+    record = nets_record(tmp_path / "nets", RATES) / "nets.json"
+    record.rename(root / "nets.json")
+    assert judge_claim(STOOKE, gather_in([root])).verdict == HOLDS
+    (in_python,) = (item for item in rldyno.load(root).claims() if item.claim.id == STOOKE.id)
+    assert in_python.verdict == HOLDS

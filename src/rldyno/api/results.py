@@ -119,14 +119,13 @@ class StudyResults:
 
     def claims(self, file: Path | str | None = None) -> Answer[ClaimVerdict]:
         """Which published claims these results support, or those of a file: as `rldyno claims`."""
-        from rldyno.claims import boards
         from rldyno.claims.decide import judge
-        from rldyno.claims.evidence import gather
+        from rldyno.claims.evidence import beside_trials, gather
         from rldyno.claims.form import load_claims, shipped_claims
 
         claims = shipped_claims() if file is None else load_claims(Path(file))
         results = self._analysis.results
-        found = judge(claims, gather([results], usable=boards.read(results.directory)))
+        found = judge(claims, gather([results], *beside_trials(results.directory)))
         return Answer(found, claims_frame(found), claims_text(found))
 
     def report(self, path: Path | str | None = None, curves: Iterable[Path | str] = ()) -> Path:

@@ -154,13 +154,18 @@ def gather_in(directories: Iterable[Path]) -> Evidence:
     """All that lies in some directories: results, networks timed alone, what TensorBoard costs."""
     several, timed, usable = [], [], []
     for directory in directories:
-        record, files = read_record(directory), boards.read(directory)
-        if record is not None:
-            timed.append(record)
+        records, files = beside_trials(directory)
+        timed += records
         usable += files
-        if (record is None and not files) or (directory / MANIFEST_FILE).exists():
+        if not (records or files) or (directory / MANIFEST_FILE).exists():
             several.append(load_results(directory))
     return gather(several, timed, usable)
+
+
+def beside_trials(directory: Path) -> tuple[list[NetsRecord], list[UsabilityFile]]:
+    """What a directory holds besides trials: networks timed alone, what TensorBoard costs."""
+    record = read_record(directory)
+    return [] if record is None else [record], boards.read(directory)
 
 
 PLACE = ("system", "hardware", "machine")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rldyno.claims import boards
 from rldyno.claims.decide import judge
-from rldyno.claims.evidence import gather
+from rldyno.claims.evidence import beside_trials, gather
 from rldyno.claims.form import shipped_claims
 from rldyno.claims.show import decidable_first, lines
 from rldyno.report.material import Material
@@ -25,8 +24,7 @@ class ClaimView:
 
 def views(material: Material) -> list[ClaimView]:
     """The shipped claims, decided ones first."""
-    timed = [] if material.networks is None else [material.networks]
-    evidence = gather([material.results], timed, boards.read(material.results.directory))
+    evidence = gather([material.results], *beside_trials(material.results.directory))
     return [
         ClaimView(item.claim.id, item.claim.statement, item.verdict, tuple(lines(item)))
         for item in decidable_first(judge(shipped_claims(), evidence))
