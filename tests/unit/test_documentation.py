@@ -21,7 +21,7 @@ from rldyno_rig.algorithms import ALGORITHMS
 from synthetic import Shape, write_results
 
 HOME = Path(__file__).parents[2]
-PAGES = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
+PAGES = [HOME / "README.md", *sorted((HOME / "docs").rglob("*.md"))]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 COMMAND = re.compile(r"(?:^\$ |^|`)rldyno ([a-z][a-z-]*)\b", re.MULTILINE)
 TARGET = re.compile(r"\bmake ([a-z][a-z-]*)\b")
