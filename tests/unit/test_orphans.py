@@ -16,11 +16,12 @@ from rldyno_rig.schema import SPAWN_VARIABLE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to an ancestor")
 
-# A worker that leaves a process in a session of its own, whose parent has ended, and prints its pid.
+# A worker that leaves a process in a session of its own, whose parent ends in a moment, and prints its pid.
 WORKER = """
 import os, subprocess, sys, time
 code = 'import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(30)'
-parent = 'import subprocess, sys; subprocess.Popen([sys.executable, "-c", sys.argv[1]])'
+parent = 'import subprocess, sys, time; subprocess.Popen([sys.executable, "-c", sys.argv[1]]); '
+parent += 'time.sleep({parent_s})'
 subprocess.Popen([sys.executable, '-c', parent, code])
 time.sleep(600)
 """
@@ -41,11 +42,13 @@ other.kill()
 """
 
 
+@pytest.mark.parametrize("parent_s", [0, 30], ids=["its parent ended", "its parent lives"])
 @pytest.mark.parametrize(("spared", "only"), [("before", False), ("()", True)])
 def test_an_orphan_in_a_session_of_its_own_is_ended_and_other_children_are_not(
-    spared: str, only: bool
+    spared: str, only: bool, parent_s: int
 ) -> None:
-    code = RUNNER.format(variable=SPAWN_VARIABLE, worker=WORKER.format(seconds=600), spared=spared, only=only)
+    worker = WORKER.format(parent_s=parent_s)
+    code = RUNNER.format(variable=SPAWN_VARIABLE, worker=worker, spared=spared, only=only)
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     stray_lives, other_lives = out.split()
     assert (stray_lives, other_lives) == ("False", "True")

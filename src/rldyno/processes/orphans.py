@@ -50,8 +50,8 @@ def end_orphans(spared: Collection[int], *, of_workers_only: bool = False) -> No
         found = [entry for entry in _below(own, spared) if not of_workers_only or _is_of_worker(entry.pid)]
         for entry in found:
             _kill(entry.pid)
-        dying |= {entry.pid for entry in found if entry.parent == own}
-        dying -= {pid for pid in dying if _reaped(pid)}
+        dying |= {entry.pid for entry in found}
+        dying -= {pid for pid in dying if _gone(pid)}
         if not (found or dying):
             return
         time.sleep(_POLL_S)
@@ -90,11 +90,12 @@ def _below(root: int, spared: Collection[int] = (), depth: int | None = None) ->
     return found
 
 
-def _reaped(pid: int) -> bool:
+def _gone(pid: int) -> bool:
+    """Reaped, by us or by its parent. One whose parent dies after it becomes our child only then."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
-        return True
+        return not (_PROC / str(pid)).exists()
 
 
 def _all_pids() -> list[int]:
