@@ -80,6 +80,28 @@ def test_torch_compiles_once_and_runs_without_the_python_of_the_network(mode: st
     )
 
 
+@pytest.mark.parametrize("mode", ["eager", "compile", "aot"])
+def test_torch_multiplies_wide_layers_by_onednn_and_rightly(mode: str) -> None:
+    """In float32, which alone takes this way: moments, actions and loss of the proof of a shape."""
+    run_script(
+        f"torch:{mode}",
+        """
+        from rldyno_rig.backends import torch_products as products
+        from rldyno_rig.proof.forms import shape_of
+        from rldyno_rig.proof.ladder import Climb
+
+        wide = algorithm.spec(algorithm.hyper(hidden=(1024, 512)), (4,), "float32", 2)
+        build = lambda spec, params, dtype: backend.make(spec, params, mode, "cpu", dtype)
+        times, taken = products.times_transposed, []
+        products.times_transposed = lambda *arrays: taken.append(1) or times(*arrays)
+        rungs = list(Climb(wide, build, "float32", backend.INDEX_DTYPE, shape_of(wide)).rungs())
+        assert taken
+        assert "optimiser after 1" in [rung.name for rung in rungs]
+        assert all(rung.passed for rung in rungs), [rung.failure() for rung in rungs if not rung.passed]
+        """,
+    )
+
+
 def test_torch_learners_of_two_specs_live_side_by_side() -> None:
     """Nothing checks at a call what a program was traced for: each learner must keep its own."""
     run_script(

@@ -16,8 +16,8 @@ from rldyno_rig.backends.torch_maths import (
     choose,
     convolve_by_product,
     descend,
-    split_product,
 )
+from rldyno_rig.backends.torch_products import split_product
 from rldyno_rig.reference.optimiser import step_scalars
 from rldyno_rig.spec import Params, Spec
 

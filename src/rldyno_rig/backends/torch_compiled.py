@@ -113,10 +113,13 @@ class CompiledLearner(Learner):
             self.stepping = self._compile(traced_step, inputs)
         self.stepping(inputs)
 
+    def _model(self, function: Traced) -> Model:
+        return self.learning_model if function in (traced_gradient, traced_descend) else self.model
+
     def _compile(self, function: Traced, inputs: List[Tensor]) -> Program:
         compile_alone()
         compiler = compile_with_dynamo if self.on_gpu else compile_straight
-        return compiler(function, self.model, inputs)
+        return compiler(function, self._model(function), inputs)
 
 
 class PackagedLearner(CompiledLearner):
@@ -129,7 +132,7 @@ class PackagedLearner(CompiledLearner):
     def _compile(self, function: Traced, inputs: List[Tensor]) -> Program:
         path = packages() / (self._identity(function, inputs) + ".pt2")
         if not path.exists():
-            write_package(path, functools.partial(function, self.model), inputs)
+            write_package(path, functools.partial(function, self._model(function)), inputs)
         return load_package(path)
 
     def _identity(self, function: Traced, inputs: List[Tensor]) -> str:

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (its community writes it so)
 from torch import Tensor
 
+from rldyno_rig.backends.torch_products import product_on_cpu
 from rldyno_rig.layout import Layout, filters_first, torso_layers
 from rldyno_rig.reference.losses import support
 from rldyno_rig.spec import CATEGORICAL, QUANTILES, SINGLE, Spec, noise_shapes
@@ -35,7 +36,8 @@ class Model:
         self.expected = EXPECTED[network.support]
         self.activate = {"relu": torch.relu, "tanh": torch.tanh}[network.activation]
         self.convolve = convolve
-        self.product = torch.addmm
+        on_cpu = device.type == "cpu" and dtype == "float32" and torch.backends.mkldnn.is_available()
+        self.product = product_on_cpu if on_cpu else torch.addmm
         self.dtype = getattr(torch, dtype)
         self.torsos = tuple((torso, *torso_layers(network, torso)) for torso in network.torsos)
         self.heads = network.heads
@@ -53,9 +55,7 @@ def named(model: Model, flat: Tensor) -> Weights:
 def forward(model: Model, weights: Weights, obs: Tensor, noise: Optional[Tensor] = None) -> Weights:
     """Raw outputs of the heads."""
     vectors = split_noise(model, noise)
-    inputs = obs.to(model.dtype)
-    if model.network.observation_dtype == "uint8":
-        inputs = inputs / 255
+    inputs = scaled(model, obs)
     features = {}
     for torso, convolutions, denses in model.torsos:
         x = inputs
@@ -67,6 +67,15 @@ def forward(model: Model, weights: Weights, obs: Tensor, noise: Optional[Tensor]
             x = model.activate(dense(model, name, weights, x, vectors))
         features[torso] = x
     return {name: dense(model, name, weights, features[torso], vectors) for name, torso, _ in model.heads}
+
+
+def scaled(model: Model, obs: Tensor) -> Tensor:
+    """Bytes / 255, already in the layout of the convolutions: a byte is a quarter of what is moved later."""
+    if model.network.observation_dtype != "uint8":
+        return obs.to(model.dtype)
+    if model.convolve is convolve_channels_last:
+        obs = obs.contiguous(memory_format=torch.channels_last)
+    return obs.to(model.dtype).div_(255)
 
 
 def convolve(model: Model, x: Tensor, w: Tensor, b: Tensor, stride: int) -> Tensor:
@@ -109,16 +118,6 @@ def dense(model: Model, name: str, weights: Weights, x: Tensor, vectors: Weights
         w = torch.addcmul(w, weights[name + ".w_sigma"], torch.outer(e_in, e_out))
         b = torch.addcmul(b, weights[name + ".b_sigma"], e_out)
     return model.product(b, x, w)
-
-
-def split_product(b: Tensor, x: Tensor, w: Tensor) -> Tensor:
-    """x·w + b for few rows: a long sum in pieces, or a handful of the GPU's processors would do it all."""
-    rows, inner = x.shape
-    pieces = next((count for count in (16, 12, 8, 7, 6, 4) if inner % count == 0), 1)
-    if inner < 256 or pieces == 1:
-        return torch.addmm(b, x, w)
-    parts = torch.bmm(x.reshape(rows, pieces, -1).transpose(0, 1), w.reshape(pieces, -1, w.shape[1]))
-    return parts.sum(0) + b
 
 
 def split_noise(model: Model, noise: Any) -> Weights:
