@@ -181,6 +181,23 @@ def test_a_side_that_never_gets_there_is_infinitely_late(tmp_path: Path) -> None
     assert judged(tmp_path / "s", check, never, stuck).verdict == UNDECIDED
 
 
+@pytest.mark.parametrize(
+    ("jax", "torch", "who"),
+    [
+        (1, 0, "only the first got there"),
+        (0, 1, "only the second got there"),
+        (0, 0, "neither side got there"),
+    ],
+)
+def test_who_never_gets_there_is_said_instead_of_a_ratio(
+    tmp_path: Path, jax: int, torch: int, who: str
+) -> None:
+    check = faster(2.0) | {"metric": "time", "at_least": None, "at_most": 1.0}
+    sides = Contestant("jax:jit", 6800, learns=jax), Contestant("torch:eager", 3100, learns=torch)
+    (found,) = judged(tmp_path, check, *sides, seeds=5).checks
+    assert f": no ratio: {who} in half of its runs; claimed ≤ 1.00×;" in effect_line(found)
+
+
 def test_share_of_runs_that_learn(tmp_path: Path) -> None:
     stuck = Contestant("jax:jit", 6800, learns=0)
     check = {"kind": "share", "a": {"framework": "jax"}, "at_most": 0.5}

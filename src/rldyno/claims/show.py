@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -105,7 +106,16 @@ def subject(check: Check) -> str:
 
 def effect_words(effect: Estimate, check: Check) -> str:
     scale, unit = scale_of(check)
+    if check.kind == "ratio" and metric(check.metric).censored_at and not 0 < effect.point < math.inf:
+        return f"no ratio: {who_got_there(effect.point)} in half of its runs"
     return " ".join(filter(None, [f"{number(effect.point * scale)}{unit}", interval(effect, scale)]))
+
+
+def who_got_there(ratio: float) -> str:
+    """Of the two sides of a figure that a run may never reach, which is ∞ then: 0 is a / ∞, NaN is ∞ / ∞."""
+    if math.isnan(ratio):
+        return "neither side got there"
+    return f"only the {'first' if ratio == 0 else 'second'} got there"
 
 
 def claimed(check: Check) -> str:
