@@ -192,6 +192,15 @@ def test_terminal_says_what_is_absent_and_what_is_to_come(tmp_path: Path) -> Non
     assert text.index("Contestant") < text.index("learned CartPole-v1")
 
 
+def test_terminal_says_who_compares_algorithms(tmp_path: Path) -> None:
+    """A study of one contestant may ask for nothing else."""
+    several = write_results(tmp_path / "r", Shape(contestants=[TORCH], algorithms=["dqn", "ppo"], seeds=2))
+    one = write_results(tmp_path / "s", Shape(contestants=[TORCH], algorithms=["dqn"], seeds=2))
+    pointer = "`rldyno advise` and the report compare the algorithms"
+    assert pointer in printed(several)
+    assert pointer not in printed(one)
+
+
 def test_terminal_prints_names_as_they_are(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", Shape(environments=["[bold]Env[/bold]-v0"], seeds=1))
     assert "[bold]Env[/bold]-v0" in printed(root)

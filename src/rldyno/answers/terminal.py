@@ -53,6 +53,8 @@ def print_answer(analysis: Analysis, console: Console) -> None:
         print_line(console, line)
     if (more := len(along_axes) - AXES_SHOWN) > 0:
         print_line(console, f"{more} more settings are in the report.")
+    if analysis.results.trials["algorithm"].n_unique() > 1:
+        print_line(console, "`rldyno advise` and the report compare the algorithms with each other.")
     for line in [
         *guest_lines(groups, analysis.results.hypers),
         *outsiders(groups),
