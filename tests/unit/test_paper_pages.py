@@ -1,0 +1,31 @@
+"""The pages of the papers say what their committed records say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from command_blocks import HOME, Block, blocks
+from rldyno.results.check import check_directory
+from rldyno.studies.papers import PAPERS
+
+SAMPLES = HOME / "docs" / "samples" / "papers"
+RECORDS = sorted(path.parent for path in SAMPLES.glob("*/manifest.json"))
+
+
+@pytest.mark.parametrize("block", blocks(), ids=lambda block: f"{block.page.stem}: {block.command[:20]}")
+def test_a_page_has_what_its_command_prints(block: Block) -> None:
+    assert block.output == block.now, "run: python tests/command_blocks.py"
+
+
+@pytest.mark.parametrize("name", [paper.name for paper in PAPERS])
+def test_every_paper_has_verdicts_of_its_own_records(name: str) -> None:
+    (found,) = [one for one in blocks() if one.page == HOME / "docs" / "papers" / f"{name}.md"]
+    assert found.command.startswith(f"claims docs/samples/papers/{name}")
+    assert f"--source {name}" in found.command
+
+
+@pytest.mark.parametrize("records", RECORDS, ids=lambda path: path.name)
+def test_the_records_have_no_flaw(records: Path) -> None:
+    assert check_directory(records) == []
