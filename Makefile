@@ -61,7 +61,7 @@ bench-overhead: $(STAMP)  ## what the loop, the probe and the lab cost
 	$(BIN)/rldyno setup numpy torch jax
 	$(BIN)/python bench/overhead.py
 
-bench-peers: $(STAMP)  ## steps per second beside other libraries, as the study `peers` (an hour; QUICK=1: minutes)
+bench-peers: $(STAMP)  ## steps per second beside other libraries, as the study `peers` (20 minutes; QUICK=1: few)
 	$(BIN)/rldyno setup numpy torch jax sb3 sbx tianshou skrl torchrl
 	$(BIN)/python bench/peers.py $(if $(QUICK),--quick)
 
