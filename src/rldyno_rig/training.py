@@ -27,7 +27,7 @@ from rldyno_rig.recorder import Recorder
 from rldyno_rig.result_file import ANOTHER, WorkerResult, crashed
 from rldyno_rig.team.names import home
 from rldyno_rig.team.share import share, share_of_budget
-from rldyno_rig.team.team import HOST, join, own_rank
+from rldyno_rig.team.team import join, own_rank
 from rldyno_rig.trial_file import TrialFile
 
 WARM_UP_CALLS = 3
@@ -65,7 +65,7 @@ def _recorder(own: Path, trial: TrialFile, spawn_ns: int) -> Recorder:
         return Recorder(own, trial.budget, clock, spawn_ns)
     # A worker that does not come is named before the trial runner takes those that wait for hung.
     team = join(trial.workers, trial.collective, clock, trial.hang_timeout_s / 2)
-    if trial.collective == HOST:
+    if trial.by_mpi:
         start_mpi()
     return Recorder(own, share_of_budget(trial.budget, team.size), clock, spawn_ns, team)
 

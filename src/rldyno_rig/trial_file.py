@@ -110,7 +110,7 @@ class TrialFile:
     interpreter: Optional[str] = None
     """Python of the toolchain; None when there is none, and the trial cannot run."""
     mpiexec: Optional[str] = None
-    """What starts the workers of a team with collective `host`."""
+    """What starts the workers of a team that meet through MPI; None: they are started one by one."""
     isolated: bool = False
     """Start the interpreter without PYTHONPATH and the user's packages."""
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -125,6 +125,11 @@ class TrialFile:
     def cpus(self) -> int:
         """That the trial needs: each worker has `cores` of its own."""
         return self.workers * self.cores
+
+    @property
+    def by_mpi(self) -> bool:
+        """Whether its workers meet through MPI: by the framework's own collective, or by `host`."""
+        return self.mpiexec is not None
 
     @property
     def framework(self) -> str:

@@ -1,20 +1,24 @@
-"""A study of two workers that meet through MPI, from the command to its answer: nothing here is a fake."""
+"""Studies of two workers that meet through MPI, from the command to its answer: nothing here is a fake."""
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from fakes import outcome_of, rldyno
+from fakes import PATIENCE_S, outcome_of, rldyno, start, wait_until, workers_in
 
+from rldyno.processes.team import group_below_mpi
 from rldyno_rig import schema
 
 STUDY = """
-contestants = ["numpy:eager"]
+contestants = ["{contestant}"]
 algorithms = ["dqn"]
 environments = ["CartPole-v1"]
 workers = [1, 2]
-collective = "host"
+collective = "{collective}"
 scaling = ["weak", "strong"]
 seeds = 2
 
@@ -24,12 +28,45 @@ steps = 1_200
 [hyper.dqn]
 learning_starts = 128
 """
+ENDLESS = """
+contestants = ["{contestant}"]
+algorithms = ["dqn"]
+environments = ["CartPole-v1"]
+workers = 2
+collective = "{collective}"
+seeds = 1
+
+[budget]
+steps = 100_000_000
+"""
+
+
+class Team(NamedTuple):
+    contestant: str
+    collective: str
+    means: str
+    """What carries the gradients."""
+
+
+TEAMS = [
+    Team("numpy:eager", "host", "mpi"),
+    pytest.param(
+        Team("chainer:eager", "native", "chainermn, mpi"),
+        marks=[pytest.mark.slow, pytest.mark.toolchain("chainer")],
+    ),
+]
+
+
+@pytest.fixture(scope="module", params=TEAMS, ids=lambda team: team.contestant)
+def team(request: pytest.FixtureRequest) -> Team:
+    assert isinstance(request.param, Team)
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def results(tmp_path_factory: pytest.TempPathFactory, team: Team) -> Path:
     folder = tmp_path_factory.mktemp("team")
-    (folder / "team.toml").write_text(STUDY)
+    (folder / "team.toml").write_text(STUDY.format(**team._asdict()))
     done = rldyno("run", folder / "team.toml", "--out", folder / "out")
     assert done.returncode == 0, done.stdout + done.stderr
     (folder / "said").write_text(done.stdout)
@@ -48,15 +85,17 @@ def test_all_trials_are_done_and_sound(results: Path) -> None:
     assert not list(results.rglob("meeting*")), "what only served the start is removed"
 
 
-@pytest.mark.parametrize("scaling", ["2-host.", "2-host-strong."])
-def test_a_team_says_what_it_averaged(results: Path, scaling: str) -> None:
-    for path in trials(results, scaling):
+@pytest.mark.parametrize("scaling", ["", "-strong"])
+def test_a_team_says_what_it_averaged(results: Path, team: Team, scaling: str) -> None:
+    found = trials(results, f"2-{team.collective}{scaling}.")
+    assert len(found) == 2
+    for path in found:
         result = outcome_of(path)["result"]
-        team = result["team"]
-        assert (team["size"], team["collective"], team["means"]) == (2, "host", "mpi")
+        said = result["team"]
+        assert (said["size"], said["collective"], said["means"]) == (2, team.collective, team.means)
         # Rank 0 counts its updates; each is one reduction of the gradient of all weights.
-        assert team["reductions"] == result["updates"] > 0
-        assert team["bytes"] > 0
+        assert said["reductions"] == result["updates"] > 0
+        assert said["bytes"] > 0
         assert 0 < result["phases_ns"]["communicate"] < result["train_ns"]
         assert sum(result["phases_ns"].values()) <= result["train_ns"]
         assert result["steps"] == 1_200, "the steps of both workers count"
@@ -65,15 +104,33 @@ def test_a_team_says_what_it_averaged(results: Path, scaling: str) -> None:
         assert len(episodes) == result["episodes"] > 0
 
 
-def test_both_ranks_train_on_environments_of_their_own(results: Path) -> None:
-    for path in trials(results, "2-host."):
+def test_both_ranks_train_on_environments_of_their_own(results: Path, team: Team) -> None:
+    for path in trials(results, f"2-{team.collective}."):
         own, other = ((path / part / schema.ACTIONS_FILE).read_text() for part in (".", "workers/1"))
         assert own != other
 
 
-def test_the_answer_compares_two_workers_with_one(results: Path) -> None:
+def test_the_answer_compares_two_workers_with_one(results: Path, team: Team) -> None:
     said = " ".join((results.parent / "said").read_text().split())
-    assert "DQN on CartPole-v1, 2 workers, collective host, strong scaling" in said
-    assert "✓ numpy:eager" in said, "proven with this collective"
+    assert f"DQN on CartPole-v1, 2 workers, collective {team.collective}, strong scaling" in said
+    assert f"✓ {team.contestant}" in said, "proven with this collective"
     assert "2 workers against 1 worker, speed" in said
     assert 'id="workers"' in (results / "report.html").read_text()
+
+
+def test_a_killed_worker_ends_the_trial(team: Team, tmp_path: Path) -> None:
+    study, out = tmp_path / "team.toml", tmp_path / "out"
+    study.write_text(ENDLESS.format(**team._asdict()))
+    run = start("run", study, "--out", out, "--no-verify", "--no-report", "--no-limits")
+    wait_until(lambda: bool(list(out.glob(f"trials/*/workers/1/{schema.PROGRESS_FILE}"))))
+    (trial,) = trials(out, "")
+    shell = group_below_mpi(trial, 1)
+    assert shell is not None
+    (worker,) = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+    os.kill(int(worker), signal.SIGKILL)
+    said, _ = run.communicate(timeout=PATIENCE_S)
+    assert run.returncode == 1, said
+    outcome = outcome_of(trial)
+    assert (outcome["status"], outcome["reason"]) == ("failed", "killed")
+    assert outcome["message"].startswith("worker 1 was killed by SIGKILL from outside (")
+    assert workers_in(trial) == []

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import subprocess
 import textwrap
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from rldyno_rig.team.team import MEETING_VARIABLE, RANK_VARIABLE
-from toolchain_scripts import finish_script
+from toolchain_scripts import finish_below_mpi, finish_script
 
-MEANS = {"torch": "gloo", "jax": "gloo", "tensorflow": "grpc ring", "mxnet": "ps-lite"}
+MEANS = {
+    "torch": "gloo",
+    "jax": "gloo",
+    "tensorflow": "grpc ring",
+    "mxnet": "ps-lite",
+    "chainer": "chainermn, mpi",
+}
 MODES = {
     "torch": ["eager", "compile", "aot"],
     "jax": ["eager", "jit"],
     "tensorflow": ["eager", "graph", "xla"],
     "mxnet": ["eager", "hybrid"],
+    "chainer": ["eager", "static"],
 }
 TWO = [(f"{framework}:{mode}", 2) for framework, modes in MODES.items() for mode in modes]
-THREE = [("torch:eager", 3), ("tensorflow:graph", 3), ("mxnet:eager", 3)]
+THREE = [("torch:eager", 3), ("tensorflow:graph", 3), ("mxnet:eager", 3), ("chainer:eager", 3)]
+BELOW_MPI = "chainer"
 JOINING = """
     import os
     from rldyno_rig.clock import Clock
@@ -38,12 +47,16 @@ def train_together(contestant: str, size: int, meeting: Path, script: str) -> li
     """What each rank prints; its traceback is the failure."""
     whole = textwrap.dedent(JOINING.format(size=size)) + textwrap.dedent(script)
 
-    def one(rank: int) -> subprocess.CompletedProcess[str]:
-        variables = {RANK_VARIABLE: str(rank), MEETING_VARIABLE: str(meeting)}
-        return finish_script(contestant, whole, variables=variables)
+    ranks = [{RANK_VARIABLE: str(rank), MEETING_VARIABLE: str(meeting)} for rank in range(size)]
 
-    with ThreadPoolExecutor(size) as pool:
-        ended = list(pool.map(one, range(size)))
+    def one(own: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+        return finish_script(contestant, whole, variables=own)
+
+    if contestant.startswith(BELOW_MPI):
+        ended = finish_below_mpi(contestant, whole, "native", ranks, meeting.parent)
+    else:
+        with ThreadPoolExecutor(size) as pool:
+            ended = list(pool.map(one, ranks))
     for done in ended:
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return [done.stdout for done in ended]

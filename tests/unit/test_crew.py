@@ -22,7 +22,6 @@ from rldyno.trial.results import RankResult, as_one, decisive
 from rldyno.trial.worker import AbsentError
 from rldyno_rig.contestant import Contestant
 from rldyno_rig.result_file import ANOTHER, WorkerResult
-from rldyno_rig.team.names import HOST
 from rldyno_rig.trial_file import Budget, TrialFile
 
 TWO = TrialFile("t", Contestant("numpy", "eager"), "dqn", "CartPole-v1", 0, {}, Budget(), workers=2, cores=2)
@@ -102,7 +101,7 @@ def test_ranks_below_mpiexec_leave_word_of_their_end(tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o755)
     runtime = Runtime(tmp_path / "python", True, {}, mpiexec=tmp_path / "mpiexec")
     posts = [team.Post(rank, tmp_path / f"log{rank}", (rank,)) for rank in range(2)]
-    (process,) = team.start_team("train", tmp_path, runtime, HOST, posts, time.monotonic_ns())
+    (process,) = team.start_team("train", tmp_path, runtime, posts, time.monotonic_ns())
     process.wait()
     assert [team.noted_exit(tmp_path, rank) for rank in range(2)] == [0, -9]
     assert team.group_below_mpi(tmp_path, 1) is not None

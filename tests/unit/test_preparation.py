@@ -12,10 +12,11 @@ import pytest
 from rich.console import Console
 
 from rldyno.errors import Problem
+from rldyno.processes.rig import Runtime
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.trial_records import read_outcome
 from rldyno.session import preparation
-from rldyno.session.preparation import find_interpreters, prepare
+from rldyno.session.preparation import find_interpreters, prepare, trial_file
 from rldyno.study.file import load_study
 from rldyno.study.plan import Plan, make_plan
 from rldyno.toolchains.parts import InstalledPart
@@ -68,6 +69,29 @@ def test_a_part_that_cannot_be_built_is_absent_for_its_teams_only(asked: list[tu
     assert {name: problem.message for name, problem in absent.items()} == {
         "torch with horovod": "no compiler"
     }
+
+
+@pytest.mark.parametrize(
+    ("framework", "workers", "collective", "by_mpi"),
+    [
+        ("chainer", 2, NATIVE, True),
+        ("chainer", 2, HOST, True),
+        ("chainer", 1, NONE, False),
+        ("torch", 2, NATIVE, False),
+        ("torch", 2, HOST, True),
+    ],
+)
+def test_a_trial_has_mpiexec_where_its_workers_meet_through_mpi(
+    framework: str, workers: int, collective: str, by_mpi: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "study.toml").write_text(STUDY.replace("torch", framework))
+    trial = make_plan(load_study(tmp_path / "study.toml")).trials[0]
+    trial = replace(trial, cell=replace(trial.cell, workers=workers, collective=collective))
+    parts = {"mpi": InstalledPart("mpi", {}, {}, Path("/part/mpiexec"))}
+    interpreter = Interpreter(framework, Path("/python"), "built", "3.11", {}, "cpu", parts)
+    file = trial_file(trial, interpreter)
+    assert (file.by_mpi, file.mpiexec) == ((True, "/part/mpiexec") if by_mpi else (False, None))
+    assert Runtime.of_trial(file, None).mpiexec == Runtime.of(interpreter, 1, None, collective).mpiexec
 
 
 def test_without_teams_no_part_is_asked_for(asked: list[tuple[str, ...]]) -> None:

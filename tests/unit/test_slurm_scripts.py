@@ -21,6 +21,7 @@ ENTRY = (
     f'exec {sys.executable} -P -m rldyno.trial.entry /home/ann/out/trials/"${{trials[$SLURM_ARRAY_TASK_ID]}}"'
 )
 FILE = TrialFile("t", Contestant("numpy", "eager"), "dqn", "CartPole-v1", 0, {}, Budget(1), cores=2)
+BY_MPI = {"collective": "host", "mpiexec": "/part/bin/mpiexec"}
 
 PLAIN = f"""\
 #!/bin/bash
@@ -148,8 +149,9 @@ def test_a_team_that_one_node_can_hold_stays_there() -> None:
     ("values", "mpi", "words"),
     [
         ({"caches": "warm", "collective": "native"}, ["pmi2"], "warm caches"),
-        ({"collective": "host"}, ["none", "pmix"], "needs Slurm's pmi2"),
-        ({"collective": "host"}, ["none", "pmi2"], None),
+        (BY_MPI, ["none", "pmix"], "the collective `host` on several nodes needs Slurm's pmi2"),
+        ({**BY_MPI, "collective": "native"}, ["none", "pmix"], "the collective `native` on several nodes"),
+        (BY_MPI, ["none", "pmi2"], None),
         ({"collective": "native"}, ["none"], None),
     ],
 )
@@ -163,13 +165,15 @@ def test_what_cannot_run_on_several_nodes(
 
 
 def test_the_step_that_starts_the_workers() -> None:
-    file = replace(FILE, workers=3, collective="host")
+    file = replace(FILE, workers=3, **BY_MPI)
     command = srun_command(Path("/t"), file, 2, "n1", 17)
     assert " ".join(command) == (
         "srun --nodes=2 --ntasks=3 --ntasks-per-node=2 --distribution=block --cpu-bind=none --export=ALL "
         "--input=none --kill-on-bad-exit=1 --mpi=pmi2 "
         f"{sys.executable} -P -m rldyno.trial.station /t n1 17 --per-node 2"
     )
+    alone = srun_command(Path("/t"), replace(file, mpiexec=None), 2, "n1", 17)
+    assert "--mpi=none" in alone
 
 
 def test_workers_may_share_a_gpu() -> None:

@@ -122,6 +122,39 @@ def test_given_a_file_that_cannot_be_executed(tmp_path: Path) -> None:
     assert raised.value.detail == "Permission denied"
 
 
+def given_with_parts(folder: Path) -> Path:
+    """An interpreter that has all that it is asked for."""
+    answer = '{"python": "3.11.7", "failed": null, "error": null, "versions": {}}'
+    return script(folder / "python", f"echo 'rldyno-inspection {answer}'")
+
+
+@pytest.mark.parametrize(("framework", "need", "by_mpi"), [
+    ("chainer", "native", True), ("chainer", "host", True), ("torch", "host", True),
+    ("torch", "horovod", False), ("torch", "atari", False),
+])  # fmt: skip
+@pytest.mark.parametrize("where", ["beside", "on PATH"])
+def test_mpi_of_a_given_interpreter_starts_only_workers_that_meet_through_it(
+    framework: str, need: str, by_mpi: bool, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    mpiexec = script((tmp_path if where == "beside" else tmp_path / "bin") / "mpiexec", "")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin")
+    found = resolve(framework, {framework: given_with_parts(tmp_path)}, needs=[need])
+    (part,) = found.parts.values()
+    assert part.mpiexec == (mpiexec if by_mpi else None)
+
+
+def test_given_an_interpreter_with_mpi_but_without_mpiexec(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    given = {"chainer": given_with_parts(tmp_path)}
+    with pytest.raises(Problem, match="has mpi4py, but there is no mpiexec") as raised:
+        resolve("chainer", given, needs=["native"])
+    assert str(tmp_path / "mpiexec") in str(raised.value.fix)
+    assert not resolve("chainer", given).parts
+
+
 def test_given_an_old_python(tmp_path: Path) -> None:
     answer = '{"python": "3.6.15", "failed": null, "error": null, "versions": {}}'
     old = script(tmp_path / "python", f"echo 'rldyno-inspection {answer}'")

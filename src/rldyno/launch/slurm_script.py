@@ -15,7 +15,6 @@ from rldyno.launch.launcher import PreparedTrial
 from rldyno.processes.caches import WARM
 from rldyno.processes.lab import OWN_MODULE, PER_NODE
 from rldyno.processes.mpi import PMI
-from rldyno_rig.team.names import HOST
 
 
 @dataclass(frozen=True)
@@ -69,11 +68,13 @@ def check_nodes(
             "warm caches cannot be filled on the nodes of several workers",
             fix=f'write `caches = "cold"` into the study, or {undo}',
         )
-    known = mpi() if mpi is not None and any(file.collective == HOST for file in spread) else ()
+    by_mpi = sorted({file.collective for file in spread if file.by_mpi})
+    known = mpi() if mpi is not None and by_mpi else ()
     if known and PMI not in known:
         raise Problem(
-            f"the collective `host` on several nodes needs Slurm's {PMI}, and `srun --mpi=list` has it not",
-            fix=f'use `collective = "native"` where there is one, or {undo}',
+            f"the collective `{by_mpi[0]}` on several nodes needs Slurm's {PMI}, "
+            "and `srun --mpi=list` has it not",
+            fix=f"use a collective that needs no MPI, such as `native` of torch, or {undo}",
         )
 
 

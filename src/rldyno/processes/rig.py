@@ -50,7 +50,7 @@ class Runtime:
     """Where the process keeps compiled code and temporary files. None: where the user's programs do. Proofs,
     networks timed alone and limits share those, because nothing that they report is start-up."""
     mpiexec: Path | None = None
-    """What starts teams with collective `host`."""
+    """What starts the workers of a team that meet through MPI; None: they are started one by one."""
 
     @staticmethod
     def of(

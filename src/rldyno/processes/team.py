@@ -13,7 +13,7 @@ from pathlib import Path
 from rldyno.processes.mpi import mpi_command
 from rldyno.processes.rig import FAULT_HANDLER, RIG, Runtime, start_command, start_rig
 from rldyno_rig.schema import CPUS_VARIABLE
-from rldyno_rig.team.names import HOST, MEETING_VARIABLE, RANK_VARIABLE, SIZE_VARIABLE, SUBDIRECTORY, home
+from rldyno_rig.team.names import MEETING_VARIABLE, RANK_VARIABLE, SIZE_VARIABLE, SUBDIRECTORY, home
 
 MEETING, MPI_LOG = "meeting", "mpiexec.log"
 _KEPT_VARIABLE, _LOG_VARIABLE = "RLDYNO_KEPT", "RLDYNO_LOG"
@@ -41,18 +41,18 @@ def start_team(
     job: str,
     directory: Path,
     runtime: Runtime,
-    collective: str,
     posts: Sequence[Post],
     spawn_ns: int | None = None,
 ) -> list[subprocess.Popen[bytes]]:
-    """Start `job` on the job file in `directory` for all ranks: one process each, or mpiexec alone, whose
-    children the ranks are. Each writes into its `home` below the directory. Raises OSError.
+    """Start `job` on the job file in `directory` for all ranks: one process each; where the runtime has
+    mpiexec that alone, whose children the ranks are. Each writes into its `home` below the directory.
+    Raises OSError.
     """
     prepare(directory, len(posts))
     started: list[subprocess.Popen[bytes]] = []
     try:
-        if collective == HOST:
-            return [_start_mpi(job, directory, runtime, posts, spawn_ns)]
+        if runtime.mpiexec is not None:
+            return [_start_mpi(job, directory, runtime, runtime.mpiexec, posts, spawn_ns)]
         for post in posts:
             process = start_post(job, directory, runtime, post, len(posts), spawn_ns)
             started.append(process)
@@ -138,10 +138,8 @@ def _variables(directory: Path, post: Post, size: int) -> dict[str, str]:
 
 
 def _start_mpi(
-    job: str, directory: Path, runtime: Runtime, posts: Sequence[Post], spawn_ns: int | None
+    job: str, directory: Path, runtime: Runtime, mpiexec: Path, posts: Sequence[Post], spawn_ns: int | None
 ) -> subprocess.Popen[bytes]:
-    if runtime.mpiexec is None:
-        raise FileNotFoundError(0, "there is no mpiexec: `rldyno setup` builds MPI for a toolchain")
     command = ["/bin/sh", "-c", _KEEPER, "worker"]
     command += runtime.command([*FAULT_HANDLER, str(RIG), job, str(directory)])
     variables = [_variables(directory, post, len(posts)) | _kept(directory, post) for post in posts]
@@ -149,7 +147,7 @@ def _start_mpi(
     log = directory / SUBDIRECTORY / MPI_LOG
     with log.open("wb") as output:
         return start_command(
-            mpi_command(runtime.mpiexec, command, variables),
+            mpi_command(mpiexec, command, variables),
             directory,
             runtime.environment(spawn_ns),
             cpus=every or None,

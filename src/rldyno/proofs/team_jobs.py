@@ -23,7 +23,7 @@ from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig.job_files import PROOF_FILE, ProofJob
 from rldyno_rig.proof.job import PROOFS_FILE
 from rldyno_rig.proof.standard import TEAM_PRECISIONS, team_sizes
-from rldyno_rig.team.names import HOST, LOST, home
+from rldyno_rig.team.names import LOST, home
 
 _GRACE_S = 10.0
 """In which the others say why they end, too, after one has failed."""
@@ -136,7 +136,6 @@ class _Team:
         self.directory, self.size, self.subjects = directory, size, subjects
         first = subjects[0]
         assert first.collective is not None
-        self._below_mpi = first.collective == HOST
         self._deadline = time.monotonic() + TIME_LIMIT_S
         job = ProofJob(
             backend=toolchain(first.framework).backend,
@@ -149,14 +148,13 @@ class _Team:
         )
         records.write_json(directory / PROOF_FILE, job.to_json())
         runtime = Runtime.of(interpreter, 1, first.network, first.collective)
+        self._below_mpi = runtime.mpiexec is not None
         cpus = available_cpus()
         # Nothing is timed: workers may share a core.
         places = [None if cpus is None else (cpus[rank % len(cpus)],) for rank in range(size)]
         self._logs = [directory / f"{rank}.log" for rank in range(size)]
         posts = [Post(rank, self._logs[rank], places[rank]) for rank in range(size)]
-        self._processes: list[subprocess.Popen[bytes]] = start_team(
-            "prove-team", directory, runtime, first.collective, posts
-        )
+        self._processes: list[subprocess.Popen[bytes]] = start_team("prove-team", directory, runtime, posts)
 
     @property
     def subject(self) -> Subject | None:

@@ -139,6 +139,11 @@ class Part(_Table):
         return self
 
     @property
+    def brings_mpi(self) -> bool:
+        """Then its `mpiexec` starts the workers that use it. Nothing else decides that."""
+        return self.import_name.partition(".")[0] == "mpi4py"
+
+    @property
     def serves(self) -> tuple[str, ...]:
         return (*self.collectives, *self.environments)
 

@@ -60,7 +60,7 @@ class InstalledPart:
     variables: dict[str, str]
     """Environment variables with which a worker finds it."""
     mpiexec: Path | None = None
-    """The launcher of MPI, if it has one."""
+    """The launcher of MPI, if the part brings it."""
     size_bytes: int | None = None
     install_s: float | None = None
     """Both None where the user's own interpreter has it."""
@@ -80,7 +80,7 @@ def find_part(recipe: PartRecipe) -> InstalledPart | None:
             recipe.name,
             ready["versions"],
             recipe.variables,
-            mpiexec_in(directory),
+            mpiexec_in(directory) if recipe.part.brings_mpi else None,
             ready["size_bytes"],
             ready["install_s"],
         )

@@ -276,15 +276,21 @@ def check_given(chain: Toolchain, python: Path, parts: Sequence[str] = ()) -> In
             detail=found.error,
             fix=f"install it there ({python} -m pip install …), or load its module before starting rldyno",
         )
-    own = {part: InstalledPart(part, {}, {}, _mpiexec_beside(python)) for part in parts}
+    own = {part: _given_part(chain, part, python) for part in parts}
     return Interpreter(name, python, "given", found.python, found.versions, None, own)
 
 
-def _mpiexec_beside(python: Path) -> Path | None:
-    """MPI's launcher for the user's interpreter: that of its environment, else that on PATH."""
-    beside = python.parent / "mpiexec"
-    on_path = shutil.which("mpiexec")
-    return beside if beside.is_file() else Path(on_path) if on_path else None
+def _given_part(chain: Toolchain, name: str, python: Path) -> InstalledPart:
+    """As the user's interpreter has it. MPI's launcher is that of its environment, else that on PATH."""
+    if not chain.parts[name].brings_mpi:
+        return InstalledPart(name, {}, {})
+    beside, on_path = python.parent / "mpiexec", shutil.which("mpiexec")
+    if not beside.is_file() and on_path is None:
+        raise Problem(
+            f"the interpreter given for {chain.framework} has mpi4py, but there is no mpiexec: {python}",
+            fix=f"put the mpiexec of its MPICH on PATH, or beside it ({beside})",
+        )
+    return InstalledPart(name, {}, {}, beside if on_path is None or beside.is_file() else Path(on_path))
 
 
 def _interpreter(framework: str, built: Built) -> Interpreter:

@@ -23,7 +23,7 @@ from rldyno.trial.places import Places
 from rldyno.trial.results import read_result
 from rldyno.trial.worker import AbsentError, Silence, Worker
 from rldyno_rig import schema
-from rldyno_rig.team.names import HOST, LOST, SUBDIRECTORY, home
+from rldyno_rig.team.names import LOST, SUBDIRECTORY, home
 from rldyno_rig.trial_file import TrialFile
 
 _GRACE_S = 2.0
@@ -69,7 +69,7 @@ class Crew:
         if places.per_node is not None:
             self._nodes = Nodes(directory, trial, places.per_node)
         # Workers that are no children of this process: their ends are noted in files.
-        self._below_other = self.size > 1 and (trial.collective == HOST or self._nodes is not None)
+        self._below_other = self.size > 1 and (trial.by_mpi or self._nodes is not None)
         self._exits: dict[int, _Exit] = {}
         self._silences = [
             Silence(home(directory, rank) / schema.PROGRESS_FILE, trial.hang_timeout_s)
@@ -77,7 +77,7 @@ class Crew:
         ]
         self._hang_timeout_s = trial.hang_timeout_s
         try:
-            processes = self._start(job, runtime, trial.collective, places)
+            processes = self._start(job, runtime, places)
         except OSError as error:
             if error.errno in UNWRITABLE:
                 raise
@@ -113,9 +113,7 @@ class Crew:
             time.sleep(_POLL_S)
         return list(self._nodes.pids_here().values()) or self.pids
 
-    def _start(
-        self, job: str, runtime: Runtime, collective: str, places: Places
-    ) -> list[subprocess.Popen[bytes]]:
+    def _start(self, job: str, runtime: Runtime, places: Places) -> list[subprocess.Popen[bytes]]:
         cpus = places.cpus or (None,) * self.size
         if self.size == 1:
             with self.logs[0].open("wb") as log:
@@ -137,7 +135,7 @@ class Crew:
         posts = [
             team.Post(rank, self.logs[rank], cpus[rank], places.variables(rank)) for rank in range(self.size)
         ]
-        return team.start_team(job, self._directory, runtime, collective, posts, self.spawn_ns)
+        return team.start_team(job, self._directory, runtime, posts, self.spawn_ns)
 
     @property
     def end_ns(self) -> int:

@@ -27,7 +27,7 @@ from rldyno.processes.lab import OWN_MODULE, PER_NODE
 from rldyno.processes.mpi import PMI
 from rldyno.processes.rig import start_command
 from rldyno.records.files import Json, read_json, write_json
-from rldyno_rig.team.names import HOST, SUBDIRECTORY
+from rldyno_rig.team.names import SUBDIRECTORY
 from rldyno_rig.trial_file import TrialFile
 
 PASSED_ON = {signal.SIGTERM: signal.SIGUSR2, signal.SIGABRT: signal.SIGUSR1}
@@ -127,6 +127,6 @@ def srun_command(directory: Path, trial: TrialFile, per_node: int, node: str, sp
     nodes = -(-trial.workers // per_node)
     step = [f"--nodes={nodes}", f"--ntasks={trial.workers}", f"--ntasks-per-node={per_node}"]
     step += ["--distribution=block", "--cpu-bind=none", "--export=ALL", "--input=none"]
-    step += ["--kill-on-bad-exit=1", f"--mpi={PMI if trial.collective == HOST else 'none'}"]
+    step += ["--kill-on-bad-exit=1", f"--mpi={PMI if trial.by_mpi else 'none'}"]
     station: Sequence[str] = [sys.executable, *OWN_MODULE, _STATION, str(directory), node, str(spawn_ns)]
     return ["srun", *step, *station, PER_NODE, str(per_node)]

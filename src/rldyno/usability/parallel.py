@@ -20,7 +20,6 @@ from rldyno.usability import source
 from rldyno.usability.process import first_mode, private_paths, rig, without_paths
 from rldyno_rig.hyper import MLP
 from rldyno_rig.job_files import USABILITY_FILE, UsabilityJob
-from rldyno_rig.team.names import HOST
 from rldyno_rig.usability.job import ANSWER_FILE
 
 Json = dict[str, Any]
@@ -112,13 +111,13 @@ def run_team(chain: Toolchain, interpreter: Interpreter, mode: str, collective: 
     logs = [directory / f"{rank}.log" for rank in range(WORKERS)]
     places = [None if cpus is None else (cpus[rank % len(cpus)],) for rank in range(WORKERS)]
     posts = [Post(rank, logs[rank], places[rank]) for rank in range(WORKERS)]
-    processes = start_team("usability", directory, runtime, collective, posts, time.monotonic_ns())
+    processes = start_team("usability", directory, runtime, posts, time.monotonic_ns())
     deadline = time.monotonic() + TIME_LIMIT_S
     try:
         while any(process.poll() is None for process in processes) and time.monotonic() < deadline:
             time.sleep(0.02)
     finally:
-        for rank in range(WORKERS if collective == HOST else 0):
+        for rank in range(WORKERS if runtime.mpiexec else 0):
             group = group_below_mpi(directory, rank)
             if group is not None:
                 signal_group(group, 9)

@@ -24,10 +24,10 @@ from rldyno_rig.backends.chainer_maths import (
     forward,
     gradient,
 )
+from rldyno_rig.backends.chainer_team import averaging
 from rldyno_rig.backends.in_place import OPTIMISERS, clip
 from rldyno_rig.reference.optimiser import moment_scales
 from rldyno_rig.spec import Params, Spec
-from rldyno_rig.team import host
 from rldyno_rig.team.team import Team
 
 MODES = ("eager", "static")
@@ -67,8 +67,8 @@ class Learner:
         self.load({"params": params, "target": params, "m": zeros, "v": zeros, "t": 0})
 
     def join(self, team: Team) -> None:
-        reduce = host.averaging(team.rank, team.size)
-        self.average = team.timed(reduce, host.MEANS, self.gradient.nbytes)
+        reduce, means = averaging(team, self.gradient)
+        self.average = team.timed(reduce, means, self.gradient.nbytes)
 
     def put(self, *arrays: np.ndarray) -> Tuple[np.ndarray, ...]:
         return arrays
