@@ -153,3 +153,35 @@ def test_a_port_that_is_taken_is_named(contestant: str, text: str, tmp_path: Pat
         """,
     )
     assert text in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("contestant", "text"),
+    [
+        ("torch:eager", "worker 0 cannot meet the others through gloo: wait timeout"),
+        ("jax:jit", "worker 0 lost another worker"),
+        ("tensorflow:graph", "worker 0 lost another worker"),
+        ("mxnet:eager", "worker 0 lost another worker"),
+    ],
+)
+def test_a_worker_that_does_not_come_to_the_collective_is_noticed(
+    contestant: str, text: str, tmp_path: Path
+) -> None:
+    """The workers know each other already."""
+    first, _ = train_together(
+        contestant,
+        2,
+        tmp_path / "meeting",
+        """
+        team.patience_s = 5.0
+        if team.rank:
+            os._exit(0)
+        try:
+            learner.join(team)
+        except TeamError as error:
+            print(error, flush=True)
+            os._exit(0)
+        """,
+    )
+    assert text in first

@@ -39,6 +39,8 @@ def meet(team: Team) -> None:
             port = ports.of_first(team, own_port)
             if team.rank == 0:
                 require_free(port)
+            # Where one does not come, `initialize` ends the others with SIGABRT, without a word to Python.
+            team.link.meet()
             address = "{}:{}".format(team.address, port)
             jax.distributed.initialize(
                 address,
