@@ -48,11 +48,17 @@ def test_workers_on_two_nodes_learn_the_same_as_on_one(tmp_path: Path, slurm: Pr
 
 
 @pytest.mark.slow
-@pytest.mark.toolchain("mxnet")
-def test_mpi_meets_on_two_nodes_before_a_large_framework_is_loaded(
-    tmp_path: Path, slurm: PrivateSlurm
+@pytest.mark.parametrize(
+    ("contestant", "collective"),
+    [
+        pytest.param("mxnet:hybrid", "host", marks=pytest.mark.toolchain("mxnet")),
+        pytest.param("chainer:eager", "native", marks=pytest.mark.toolchain("chainer")),
+    ],
+)
+def test_mpi_meets_on_two_nodes_before_the_framework_is_loaded(
+    contestant: str, collective: str, tmp_path: Path, slurm: PrivateSlurm
 ) -> None:
-    lab = Lab(tmp_path, slurm).with_team("mxnet:hybrid", '"host"', 1000)
+    lab = Lab(tmp_path, slurm).with_team(contestant, f'"{collective}"', 1000)
     run = lab.run("--no-report")
     assert run.returncode == 0, run.stdout + run.stderr
     assert lab.done() == 1

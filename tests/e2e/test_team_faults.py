@@ -11,8 +11,10 @@ from fakes import PATIENCE_S, make_trial, outcome_of, rldyno, start, wait_until,
 
 from rldyno.records.attempts import put_aside
 from rldyno.records.seal import altered_files
-from rldyno_rig import schema
+from rldyno_rig import hyper, schema
+from rldyno_rig.algorithms.dqn import Dqn
 from rldyno_rig.team.names import NATIVE
+from rldyno_rig.team.result import TeamResult
 
 
 def make_team(folder: Path, *behaviours: str, **changes: Any) -> Path:
@@ -72,6 +74,21 @@ def test_a_worker_that_never_comes_is_named(tmp_path: Path) -> None:
     assert outcome["message"].startswith(
         "worker 0 exited with code 1: TeamError: worker 0 waited, but worker 1"
     )
+    assert workers_in(directory) == []
+
+
+def test_a_slower_worker_keeps_the_others_waiting_and_nothing_else(tmp_path: Path) -> None:
+    uneven = ["trains_unevenly"] * 2
+    quick = hyper.to_json(Dqn(learning_starts=32, batch_size=32))
+    directory = make_team(tmp_path, *uneven, backend="numpy_", budget={"steps": 400}, hyper=quick)
+    done = rldyno("trial", directory)
+    outcome = outcome_of(directory)
+    assert (done.returncode, outcome["status"]) == (0, "done"), outcome
+    team = TeamResult.from_json(outcome["result"]["team"])
+    assert team.reductions > 20
+    first, later = team.wait_ns
+    assert first > later, "the first waits for the later one"
+    assert outcome["result"]["phases_ns"]["communicate"] >= first
     assert workers_in(directory) == []
 
 

@@ -34,7 +34,7 @@ algorithms = ["dqn"]
 environments = ["CartPole-v1"]
 workers = 2
 collective = "{collective}"
-seeds = 1
+seeds = 2
 
 [budget]
 steps = 100_000_000
@@ -118,19 +118,31 @@ def test_the_answer_compares_two_workers_with_one(results: Path, team: Team) -> 
     assert 'id="workers"' in (results / "report.html").read_text()
 
 
-def test_a_killed_worker_ends_the_trial(team: Team, tmp_path: Path) -> None:
+def test_a_killed_worker_ends_the_trial_and_the_study_goes_on(team: Team, tmp_path: Path) -> None:
     study, out = tmp_path / "team.toml", tmp_path / "out"
     study.write_text(ENDLESS.format(**team._asdict()))
     run = start("run", study, "--out", out, "--no-verify", "--no-report", "--no-limits")
-    wait_until(lambda: bool(list(out.glob(f"trials/*/workers/1/{schema.PROGRESS_FILE}"))))
-    (trial,) = trials(out, "")
-    shell = group_below_mpi(trial, 1)
-    assert shell is not None
-    (worker,) = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
-    os.kill(int(worker), signal.SIGKILL)
+    for _ in range(2):
+        wait_until(lambda: bool(training(out)))
+        (trial,) = training(out)
+        kill_second_worker(trial)
+        wait_until((trial / schema.OUTCOME_FILE).exists)
+        outcome = outcome_of(trial)
+        assert (outcome["status"], outcome["reason"]) == ("failed", "killed")
+        assert outcome["message"].startswith("worker 1 was killed by SIGKILL from outside (")
     said, _ = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 1, said
-    outcome = outcome_of(trial)
-    assert (outcome["status"], outcome["reason"]) == ("failed", "killed")
-    assert outcome["message"].startswith("worker 1 was killed by SIGKILL from outside (")
-    assert workers_in(trial) == []
+    assert workers_in(out) == []
+
+
+def training(out: Path) -> list[Path]:
+    """Trials without an outcome whose second worker has begun."""
+    begun = [path.parents[2] for path in out.glob(f"trials/*/workers/1/{schema.PROGRESS_FILE}")]
+    return [trial for trial in begun if not (trial / schema.OUTCOME_FILE).exists()]
+
+
+def kill_second_worker(trial: Path) -> None:
+    """It is the child of the shell that keeps it below mpiexec."""
+    shell = group_below_mpi(trial, 1)
+    (worker,) = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+    os.kill(int(worker), signal.SIGKILL)

@@ -178,6 +178,12 @@ def trains(directory):
     raise SystemExit(training.train(directory, time.perf_counter_ns()))
 
 
+def trains_unevenly(directory):
+    import uneven
+
+    raise SystemExit(uneven.train(directory, time.perf_counter_ns()))
+
+
 def hangs(records):
     records.tick()
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGABRT])
@@ -382,7 +388,7 @@ def main():
         behaviour = next((what for part, what in pairs if part in directory.name), "good")
     ranks = behaviour.split(" / ")
     name, _, argument = ranks[min(RANK, len(ranks) - 1)].partition(":")
-    if name in ("sleeps", "trains"):
+    if name in ("sleeps", "trains", "trains_unevenly"):
         globals()[name](directory)
     globals()[name](Records(home(directory, RANK)), *([argument] if argument else []))
 
