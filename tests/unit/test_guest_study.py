@@ -195,9 +195,10 @@ def test_the_place_of_an_interpreter_does_not_make_another_study() -> None:
 def test_an_anonymous_pack_does_not_say_where_a_script_was(tmp_path: Path) -> None:
     file = replace(files(plan_of(STUDY + HASH))[0], interpreter="/home/me/python")
     assert file.guest is not None
-    file = replace(file, guest=replace(file.guest, script="/my work/of anna/train.py"))
+    file = replace(file, guest=replace(file.guest, script="/my work/of anna/train.py", variables=()))
+    file = replace(file, trial=trial_id(file))
     write_record(tmp_path / "trial.json", file.to_json())
-    assert make_anonymous(tmp_path, ["trial.json"], tmp_path) == ["trial.json"]
+    assert make_anonymous(tmp_path, ["trial.json"], tmp_path).changed == ["trial.json"]
     text = (tmp_path / "trial.json").read_text()
     assert "anna" not in text
     assert trial_id(read_trial(tmp_path)) == file.trial

@@ -17,10 +17,17 @@ def pack(
         ),
     ] = None,
     anonymous: Annotated[
-        bool, typer.Option("--anonymous", help="Remove paths, and names of users and machines.")
+        bool,
+        typer.Option(
+            "--anonymous", help="Remove paths, names of users and machines, and what scripts were given."
+        ),
     ] = False,
     with_flaws: Annotated[
         bool, typer.Option("--with-flaws", help="Pack also what `rldyno check` objects to, and mark it.")
+    ] = False,
+    with_secrets: Annotated[
+        bool,
+        typer.Option("--with-secrets", help="Pack also variables and arguments that look like secrets."),
     ] = False,
 ) -> None:
     """Write records, certificates and manifest into one file, with the hash of each.
@@ -29,12 +36,22 @@ def pack(
     """
     from rldyno.sharing.pack import pack_directory, pack_name
 
-    made = pack_directory(directory, out or pack_name(directory), anonymous=anonymous, with_flaws=with_flaws)
+    made = pack_directory(
+        directory,
+        out or pack_name(directory),
+        anonymous=anonymous,
+        with_flaws=with_flaws,
+        with_secrets=with_secrets,
+    )
     index = made.index
     size = made.path.stat().st_size / 1e6
     typer.echo(f"{made.path}: {made.trials} trials in {len(index.members)} files, {size:.2f} MB")
     if anonymous:
         typer.echo(f"Paths and names were removed: {len(index.resealed)} records were sealed again.")
+    if made.renamed:
+        typer.echo(f"What scripts were given was removed: {made.renamed} trials have new ids.")
+    if made.secrets:
+        typer.echo(f"It holds what looks like secrets: {', '.join(made.secrets)}.")
     if index.flaws:
         typer.echo(f"Marked: {len(index.flaws)} flaws.")
     typer.echo(f"sha256 {made.sha256}")

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rldyno import __version__
 from rldyno.errors import Problem
 from rldyno.records.directory import ResultsDirectory
-from rldyno.records.files import naming, read_bytes, replacing
+from rldyno.records.files import Json, naming, read_bytes, read_json, replacing
 from rldyno.records.manifest import Manifest
 from rldyno.records.seal import read_record
 from rldyno.records.trial_records import read_facts, read_trial
 from rldyno.records.typed import typed
 from rldyno.results.check import check_directory
-from rldyno.sharing.anonymous import make_anonymous
+from rldyno.sharing.anonymous import make_anonymous, study_text
 from rldyno.sharing.archive import read_index, write_archive
 from rldyno.sharing.beside import folder_beside
 from rldyno.sharing.index import INDEX_FILE, Member, PackIndex, RanCode
 from rldyno.sharing.layout import may_travel, names_people, travelling
+from rldyno.sharing.secrets import secret_names
 
 SUFFIX = ".rldyno.tar.gz"
 _FLAWS_KEPT = 100
@@ -33,6 +36,10 @@ class Packed:
     trials: int
     sha256: str
     """Of the file: to compare with what somebody else received."""
+    renamed: int = 0
+    """Trials that have another id in it: their scripts were started with something that was removed."""
+    secrets: tuple[str, ...] = ()
+    """Variables and options in it that look like secrets."""
 
 
 def pack_name(directory: Path) -> Path:
@@ -40,7 +47,9 @@ def pack_name(directory: Path) -> Path:
     return Path(f"{directory.resolve().name or 'results'}{SUFFIX}")
 
 
-def pack_directory(root: Path, path: Path, *, anonymous: bool = False, with_flaws: bool = False) -> Packed:
+def pack_directory(
+    root: Path, path: Path, *, anonymous: bool = False, with_flaws: bool = False, with_secrets: bool = False
+) -> Packed:
     directory = ResultsDirectory(root)
     manifest = directory.read_manifest()
     flaws = [flaw.replace(f"{root}/", "") for flaw in check_directory(root)]
@@ -49,8 +58,14 @@ def pack_directory(root: Path, path: Path, *, anonymous: bool = False, with_flaw
         names = _copy(directory, manifest, folder, anonymous)
         before = _packed_before(root)
         resealed = set(before.resealed if before else ())
+        secrets = _secrets(folder, names)
+        renamed = 0
         if anonymous:
-            resealed |= set(make_anonymous(folder, names, owner_of=root))
+            made = make_anonymous(folder, names, owner_of=root)
+            names, renamed = made.names, made.renamed
+            resealed = {made.moved.get(name, name) for name in resealed} | set(made.changed)
+        elif secrets and not with_secrets:
+            raise _refused_secrets(root, secrets)
         if not flaws and (found := check_directory(folder)):
             raise _changed_meanwhile(root, found, folder, anonymous)
         index = PackIndex(
@@ -68,7 +83,7 @@ def pack_directory(root: Path, path: Path, *, anonymous: bool = False, with_flaw
             (folder / INDEX_FILE).unlink()
             read_index(temporary, folder)  # what nobody could unpack is not left behind
             sha256 = hashlib.sha256(temporary.read_bytes()).hexdigest()
-    return Packed(path, index, len(manifest.trials), sha256)
+    return Packed(path, index, len(manifest.trials), sha256, renamed, () if anonymous else tuple(secrets))
 
 
 def _refuse_flaws(root: Path, flaws: list[str], anonymous: bool, with_flaws: bool) -> None:
@@ -89,6 +104,23 @@ def _refuse_flaws(root: Path, flaws: list[str], anonymous: bool, with_flaws: boo
             fix="pack it without --anonymous: sealing its records again would hide what is wrong with them",
             code=1,
         )
+
+
+def _secrets(folder: Path, names: Sequence[str]) -> list[str]:
+    records: list[Json] = []
+    for name in names:
+        with contextlib.suppress(Problem):  # it is damaged, and named as a flaw
+            if name.endswith(".json"):
+                records.append(read_json(folder / name))
+    return secret_names([*records, {"study_text": study_text(folder, names)}])
+
+
+def _refused_secrets(root: Path, secrets: list[str]) -> Problem:
+    return Problem(
+        f"{root} was not packed: what its scripts were given looks like secrets: {', '.join(secrets)}",
+        fix="remove them, with paths and names, with --anonymous; or pack them as they are: --with-secrets",
+        code=1,
+    )
 
 
 def _changed_meanwhile(root: Path, found: list[str], folder: Path, anonymous: bool) -> Problem:
