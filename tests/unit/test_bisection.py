@@ -104,6 +104,7 @@ def test_noise_that_hides_everything_ends_after_the_most_rounds() -> None:
     assert finding.ends.verdict == NOT_SHOWN
     assert finding.ends.rounds == QUESTION.most_rounds
     assert "no change of one update is shown" in show.sentence(evidence, finding)
+    assert f"--rounds {2 * QUESTION.most_rounds}" in show.sentence(evidence, finding)
 
 
 def test_a_change_below_the_threshold_does_not_count() -> None:

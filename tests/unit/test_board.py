@@ -130,6 +130,17 @@ def test_unknown_code_is_marked_with_the_contestants_that_ran_it(folder: Path) -
     assert "numpy:eager, torch:eager, jax:jit" in board.packs[0].marks[0].words
 
 
+def test_the_code_of_a_guest_is_its_own_and_no_warning(folder: Path) -> None:
+    guest = Contestant("script:train.py", 40_000, certificate="absent")
+    shape = Shape(contestants=[guest, NUMPY], algorithms=["dqn"], seeds=2, steps=1500, sample_hz=2)
+    pack_directory(write_results(folder / "guests", shape), folder / "guests.rldyno.tar.gz")
+    board = board_of(folder, "guests")
+    assert board.packs[0].marks[0].words.endswith("known here: numpy:eager")
+    assert [ran.source for ran in board.packs[0].ran if ran.contestant == "script:train.py"] == [
+        "a guest: a script of its own"
+    ]
+
+
 def test_the_code_that_is_installed_is_known() -> None:
     source = installed()
     hashes = identity.hashes(str(identity.HERE / "backends" / "numpy_.py"))

@@ -79,3 +79,10 @@ def test_a_time_that_cannot_be_split_is_not_split(analysis: Analysis) -> None:
         pairs(analysis, Question.of(None, None, (), ("script:train.py", "numpy:eager")))
     (found,) = pairs(analysis, Question())
     assert "script:train.py" not in {found.fast, found.slow}
+
+
+def test_one_contestant_beside_a_guest_has_nobody_to_be_compared_with(tmp_path: Path) -> None:
+    shape = Shape(contestants=(FAST, NUMPY), algorithms=("dqn",), seeds=2, sample_hz=2)
+    analysis = Analysis.load(write_results(tmp_path / "r", shape))
+    with pytest.raises(Problem, match="of two contestants; the time of a guest cannot be split"):
+        pairs(analysis, Question())

@@ -105,6 +105,18 @@ def test_verdicts(
     json.dumps(found, allow_nan=False)
 
 
+def test_a_guest_says_itself_how_it_ended(tmp_path: Path) -> None:
+    """The rig ends with 1 whatever code the script had."""
+    said = {"reason": "crashed", "message": "the script exited with code 3"}
+    (tmp_path / "result.json").write_text(json.dumps(said))
+    ending = Ending.from_exit(1)
+    found = [
+        outcome.make_outcome("t", 1, ending, "now", measured(), tmp_path, guest=guest).message
+        for guest in (False, True)
+    ]
+    assert found == [f"exited with code 1: {said['message']}", said["message"]]
+
+
 def test_memory_hints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ending = Ending.from_exit(-9)
     assert ": out of memory (it held 100 MiB" in made(tmp_path, ending, out_of_memory=True)["message"]

@@ -160,6 +160,18 @@ def test_noise_bars_ratios_and_charts(tmp_path: Path) -> None:
     assert not [panel for panel in why.charts(material_of(root)) if panel.id.startswith("waterfall")]
 
 
+@pytest.mark.parametrize(("score", "barred"), [(0.5, False), (1.5, True)])
+def test_steps_that_noise_cannot_explain_keep_their_ratios(
+    tmp_path: Path, score: float, barred: bool
+) -> None:
+    """With 64 environments it is twice as fast."""
+    root = disturb(with_speeds(written(tmp_path / "r", NUMPY, TORCH, **AXES)), 20, score)
+    found = found_in(root, "torch")
+    assert found.trust.barred == barred
+    assert ("2.0× " in waterfall_words(found)) == (not barred)
+    assert ("larger than that explains" in found.trust.words) == (not barred)
+
+
 def test_the_bars_of_the_chart_meet(tmp_path: Path) -> None:
     root = with_speeds(written(tmp_path / "r", NUMPY, TORCH, COMPILE, **AXES))
     panels = {panel.label: panel for panel in why.charts(material_of(root))}

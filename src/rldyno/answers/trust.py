@@ -189,21 +189,31 @@ def noise(results: Results, group: Group, metric: Column) -> Objection | None:
     found = disturbed(results, [group.runs[row.contestant] for row in group.ranked])
     if found is None or not found.bars or may_be_noise(group, metric):
         return found
+    return beyond_noise(found)
+
+
+def beyond_noise(found: Objection) -> Objection:
+    """The same doubt, of a difference that it cannot explain."""
     return replace(found, bars=False, words=f"{found.words} The difference is larger than that explains.")
 
 
-def may_be_noise(group: Group, metric: Column) -> bool:
-    """Whether the runner-up could be as good as the first on a quiet machine.
+def noise_explains(ratio: float, slower: Runs) -> bool:
+    """Whether these runs could have been so many times as fast on a quiet machine.
 
     A trial with noise score s may have lost s of each second that it needed: it took at most 1 + s times as
-    long. Noise of the first only makes the true difference larger.
+    long. Noise of the faster only makes the true difference larger.
     """
+    return ratio <= 1 + float(slower.known("noise_score").mean())
+
+
+def may_be_noise(group: Group, metric: Column) -> bool:
+    """Whether the runner-up could be as good as the first on a quiet machine."""
     rows = compared(group, metric)
     if len(rows) < 2 or not math.isfinite(point(rows[0], metric)):
         return True
     first, second = (abs(point(row, metric)) for row in rows[:2])
     ratio = max(first, second) / min(first, second) if min(first, second) > 0 else 1.0
-    return ratio <= 1 + float(group.runs[rows[1].contestant].known("noise_score").mean())
+    return noise_explains(ratio, group.runs[rows[1].contestant])
 
 
 def disturbed(results: Results, runs: Sequence[Runs]) -> Objection | None:

@@ -63,8 +63,11 @@ def pairs(analysis: Analysis, asked: Question) -> list[Why]:
             made = why(analysis.results, group, *names)
             found += [] if made is None else [made]
     if not found:
+        who = "both contestants" if asked.contestants else "two contestants"
+        guests = any(row.guest for group in groups for row in group.rows)
+        why_not = "; the time of a guest cannot be split" if guests else ""
         raise Problem(
-            "no comparison has finished trials with phases of both contestants",
+            f"no comparison has finished trials with phases of {who}{why_not}",
             fix=f"see what has ended: rldyno status {analysis.directory}",
             code=1,
         )

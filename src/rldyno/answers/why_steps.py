@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rldyno.answers.axes import FASTER, SLOWER, AxisChange, axis_trust, change, key_of
 from rldyno.answers.groups import THROUGHPUT, Group, Row, axis_words, group_label, setting_label
 from rldyno.answers.runs import Runs
-from rldyno.answers.trust import Trust, compared
+from rldyno.answers.trust import NOISE, Objection, Trust, beyond_noise, compared, noise_explains
 from rldyno.answers.why import Split, split_of
 from rldyno.answers.why_open import OpenForm, open_form
 from rldyno.answers.why_words import percent, us
@@ -128,17 +128,31 @@ def waterfall(
     moves = list(itertools.pairwise(levels))
     values = ((one.runs.known(THROUGHPUT.name), other.runs.known(THROUGHPUT.name)) for one, other in moves)
     chances = holm([two_groups_p(*both) for both in values])
-    steps = []
+    steps, small = [], False
     for (before, level), chance in zip(moves, chances, strict=True):
         split = split_of(level.runs, before.runs, adaptive)
         if split is None:
             return None
         moved = change(level.contestant, before.runs, level.runs, THROUGHPUT, chance)
         steps.append(Step(level, split, moved))
+        small = small or (not level.is_open and may_be_noise(before.runs, level.runs, moved))
     closed = [level for level in levels if not level.is_open]
     groups = list({id(level.group): level.group for level in closed}.values())
     trust = axis_trust(results, [level.runs for level in closed], groups)
+    if not small:
+        trust = Trust(tuple(beyond_noise(one) if barring(one) else one for one in trust.objections))
     return Waterfall(framework, place_of(levels[0].group), levels[0], tuple(steps), trust, no_open)
+
+
+def barring(objection: Objection) -> bool:
+    return objection.kind == NOISE and objection.bars
+
+
+def may_be_noise(before: Runs, after: Runs, moved: AxisChange) -> bool:
+    if moved.ratio is None:
+        return True
+    faster = moved.ratio.point
+    return noise_explains(max(faster, 1 / faster), before if faster > 1 else after)
 
 
 def place_of(group: Group) -> str:

@@ -31,7 +31,8 @@ def sentence(evidence: Evidence, finding: Finding) -> str:
         )
     if ends.verdict != MOVED or step is None:
         rounds = f"after {ends.rounds} rounds"
-        return f"{name}: no change of {figure} is shown {span} {rounds}: {ratio_words(ends)}."
+        more = f"The same command with --rounds {2 * ends.rounds} goes on."
+        return f"{name}: no change of {figure} is shown {span} {rounds}: {ratio_words(ends)}. {more}"
     if step.verdict != MOVED:
         return (
             f"{name}: {figure} changed {span}, {ratio_words(ends)}, but in no single release by more than "

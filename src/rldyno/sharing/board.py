@@ -49,6 +49,7 @@ from rldyno.sharing.shown import (
     Ran,
 )
 from rldyno.sharing.unpack import open_pack
+from rldyno.study.scripts import script_of
 from rldyno.text.numbers import factor, interval, number, span
 from rldyno_rig.schema import SAMPLES_FILE
 
@@ -177,10 +178,17 @@ def _about(facts: MachineFacts) -> Iterable[str]:
 
 def _ran(results: Results) -> tuple[Ran, ...]:
     return tuple(
-        Ran(contestant, versions_words(results, contestant), source_of(code), _hashes(code))
+        Ran(contestant, versions_words(results, contestant), *_code_words(code))
         for contestant, sets in results.codes.items()
         for code in (RanCode(contestant, **found) for found in sets)
     )
+
+
+def _code_words(code: RanCode) -> tuple[str | None, str]:
+    """Whose it is, and its hashes. A guest is what its user wrote, whoever reads the page."""
+    if script_of(code.contestant) is not None:
+        return "a guest: a script of its own", ""
+    return source_of(code), _hashes(code)
 
 
 def versions_words(results: Results, contestant: str) -> str:

@@ -99,8 +99,10 @@ def make_outcome(
     started_at: str,
     measured: Measured | None = None,
     trial_dir: Path | None = None,
+    *,
+    guest: bool = False,
 ) -> Outcome:
-    """Without `measured` the worker never ran."""
+    """Without `measured` the worker never ran. `guest`: what its script did says more than an exit code."""
     workers = measured.workers if measured else 1 + (ending.rank or 0)
     results = [RankResult(None)] * workers if trial_dir is None else read_results(trial_dir, workers)
     if not ending.reason and workers > 1:
@@ -114,7 +116,8 @@ def make_outcome(
     )
     if message == ending.message and ending.reason == "crashed" and (own.said or tail):
         # Python's last line names the exception.
-        message += f": {own.said or (tail or '').splitlines()[-1].strip()[:200]}"
+        message = "" if guest and own.said else f"{message}: "
+        message += f"{own.said or (tail or '').splitlines()[-1].strip()[:200]}"
     signalled = ending.exit_code is not None and ending.exit_code < 0
     result = results[0].result
     values = _measured_values(measured, as_one(results[: measured.watched] if measured else results))

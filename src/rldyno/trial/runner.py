@@ -156,7 +156,8 @@ def _measure(
         measured.surroundings = surroundings._replace(
             processor=" + ".join(models), gpu=" + ".join(gpus) or None
         )
-    return make_outcome(trial.trial, attempt, ending, started_at, measured, trial_dir)
+    guest = trial.guest is not None
+    return make_outcome(trial.trial, attempt, ending, started_at, measured, trial_dir, guest=guest)
 
 
 def _surroundings(trial: TrialFile, cpus: tuple[int, ...] | None) -> Surroundings:
