@@ -37,7 +37,8 @@ steps = 1500
 
 # once it was sk-comment-1234
 [script."train.py"]
-arguments = ["--seed", "{{seed}}", "--out=/data/my carla/out", "--token", "arg-5678", "--x", "sk-live-1234"]
+arguments = ["--seed", "{{seed}}", "--out=/data/my carla/out", "--token", "arg-5678", "--x", "sk-live-1234",
+             "--user", "carla"]
 interpreter = "/opt/carla envs/bin/python"
 variables = {{ MY_API_KEY = "sk-live-1234", DATA = "/mnt/big disk/carla", MODE = "offline" }}
 

@@ -48,3 +48,9 @@ def test_an_unknown_contestant_lists_the_known_ones() -> None:
         chosen_contestants(["nunpy:eager"], "cpu")
     assert "did you mean 'numpy:eager'" in caught.value.message
     assert "torch:compile" in caught.value.fix
+
+
+def test_a_guest_can_be_named_in_a_study_only() -> None:
+    with pytest.raises(Problem, match=r"`script:train\.py` is a guest") as caught:
+        chosen_contestants(["script:train.py"], "cpu")
+    assert "study" in caught.value.fix

@@ -183,6 +183,8 @@ def test_a_misspelt_key_gets_a_suggestion(user_dir: Path) -> None:
 def test_a_misspelt_name_gets_a_suggestion() -> None:
     with pytest.raises(Problem, match="unknown toolchain `troch`, did you mean `torch`"):
         toolchain("troch")
+    with pytest.raises(Problem, match="did you mean `sb3`"):
+        toolchain("script:sb3")
 
 
 def test_a_missing_variant_is_a_problem() -> None:

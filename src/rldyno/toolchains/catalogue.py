@@ -17,6 +17,7 @@ from rldyno.toml.suggestions import nearest
 from rldyno.toolchains.interpreters import has_headers
 from rldyno.toolchains.releases import Step, Versions, check_range, release_of, released_steps
 from rldyno_rig.contestant import RELEASE_SIGN, Contestant
+from rldyno_rig.guest.file import GUEST
 from rldyno_rig.hyper import CNN, MLP
 from rldyno_rig.schema import CACHES_PLACE
 
@@ -310,7 +311,7 @@ def toolchain(name: str) -> Toolchain:
 
 def unknown(name: str, known: Iterable[str]) -> Problem:
     names = sorted(known)
-    meant = nearest(name, names)
+    meant = nearest(name.removeprefix(f"{GUEST}:"), names)
     return Problem(
         f"unknown toolchain `{name}`" + (f", did you mean `{meant}`?" if meant else ""),
         fix=f"choose from: {', '.join(names)}",

@@ -10,6 +10,7 @@ from rldyno.toml.suggestions import did_you_mean, nearest
 from rldyno.toolchains.catalogue import catalogue
 from rldyno.toolchains.releases import canonical_release
 from rldyno_rig.contestant import RELEASE_SIGN, Contestant
+from rldyno_rig.guest.file import GUEST
 
 
 class Toolchain(Protocol):
@@ -74,6 +75,11 @@ def chosen_contestants(names: Iterable[str], device: str) -> list[str]:
     for name in given or chains:
         contestant = Contestant.parse(name)
         framework, mode = contestant.framework, contestant.mode
+        if framework == GUEST:
+            raise Problem(
+                f"`{name}` is a guest: nothing of it can be proven or timed alone",
+                fix="name it in a study: docs/guests.md",
+            )
         try:
             if not mode and contestant.family in chains:
                 framework = canonical_framework(framework)
