@@ -10,17 +10,21 @@ import pytest
 
 from edited_records import edit
 from fuzz_calls import Report, call
+from rldyno.answers.analysis import Analysis
 from rldyno.errors import Problem
 from rldyno.records.attempts import put_aside
 from rldyno.records.seal import file_hashes, write_record
+from rldyno.report.page import render
 from rldyno.results.check import check_directory
 from rldyno.results.load import load_results
+from rldyno.sharing.board import gather
+from rldyno.sharing.board_page import write_board
 from rldyno.sharing.guest_records import masked_study
 from rldyno.sharing.pack import pack_directory
-from rldyno.sharing.secrets import looks_secret, secret_arguments
 from rldyno.sharing.unpack import unpack_file
 from rldyno.study.file import check_study
 from rldyno.study.plan import make_plan
+from rldyno.study.secrets import looks_secret, secret_arguments
 from rldyno.toml.source import parse
 from synthetic import NUMPY, Contestant, Shape, write_results
 
@@ -217,6 +221,28 @@ def test_paths_in_arguments_go_up_to_the_end(argument: str, after: str) -> None:
 def test_a_study_without_scripts_keeps_every_byte() -> None:
     text = "# mine\nseeds   = 3\n"
     assert masked_study(text, str) == text
+
+
+def test_report_and_board_do_not_show_them(tmp_path: Path) -> None:
+    """Neither in the study, its changes and messages, nor in what a script printed."""
+    root = results(tmp_path / "r")
+    home = sorted((root / "trials").glob("script*"))[0]
+    edit(
+        home / "outcome.json",
+        status="failed",
+        reason="crashed",
+        message="no sk-live-1234",
+        log_tail="arg-5678",
+    )
+    analysis = Analysis.load(root)
+    html = render(analysis)
+    pack = pack_directory(root, tmp_path / "p.rldyno.tar.gz", with_secrets=True).path
+    write_board(gather([pack], tmp_path / "site"), tmp_path / "site")
+    board = "".join(path.read_text() for path in (tmp_path / "site").iterdir())
+    for page in (html, board):
+        assert [hidden for hidden in ("sk-live", "sk-older", "arg-5678") if hidden in page] == []
+        assert "removed" in page
+    assert "sk-live-1234" in analysis.results.study
 
 
 @pytest.mark.slow

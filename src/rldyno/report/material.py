@@ -17,6 +17,7 @@ from rldyno.division.record import OpenRecord, read_open
 from rldyno.nets.record import NetsRecord, read_record
 from rldyno.records.status import DONE
 from rldyno.report.charts import band_chart
+from rldyno.report.private import without_secrets
 from rldyno.report.section import Chart, Panel, Section, slug
 from rldyno.report.series import Curve, GroupSeries, read_group
 from rldyno.report.theme import Style, styles_of
@@ -64,7 +65,7 @@ class Material:
     """Made once per report; what it computes, it keeps."""
 
     def __init__(self, analysis: Analysis, sections: Sequence[Section]) -> None:
-        self.analysis = analysis
+        self.analysis = analysis = without_secrets(analysis)
         self.results: Results = analysis.results
         self.sections = sections
         self.groups: tuple[Group, ...] = tuple(analysis.comparisons)

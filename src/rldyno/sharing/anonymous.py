@@ -19,7 +19,7 @@ from rldyno.records.directory import MANIFEST_FILE, STUDY_FILE, TRIALS
 from rldyno.records.files import Json, read_bytes, read_json, write_atomically, write_json
 from rldyno.records.seal import SEAL, hash_of, read_record, write_record
 from rldyno.sharing.guest_records import masked_manifest, masked_study, masked_trial, new_id
-from rldyno.sharing.secrets import MASK, PATH, looks_secret, to_mask
+from rldyno.study.secrets import MASK, PATH, looks_secret, to_mask
 from rldyno_rig.schema import CACHES_PLACE, OUTCOME_FILE, TRIAL_FILE
 
 _KEPT = ("/sys/", "/proc/")

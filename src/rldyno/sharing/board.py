@@ -28,6 +28,7 @@ from rldyno.records.directory import TRIALS
 from rldyno.records.machine_facts import MachineFacts
 from rldyno.records.seal import hash_of
 from rldyno.report.heading import heading_of, machine_words
+from rldyno.report.private import without_secrets
 from rldyno.results.load import PROCESSOR, Results
 from rldyno.sharing.beside import folder_beside
 from rldyno.sharing.index import PackIndex, RanCode
@@ -107,7 +108,7 @@ def _pack(path: Path, pack: int, sha256: str, folder: Path) -> tuple[PackView, l
     """Read as any results directory is."""
     try:
         unpacked = open_pack(path, folder)
-        analysis = Analysis.load(folder)
+        analysis = without_secrets(Analysis.load(folder))
         contests = [_contest(analysis, group, pack, sha256) for group in analysis.comparisons]
         return _view(analysis, unpacked.index, unpacked.flaws, path, pack, sha256), contests
     except Problem as problem:

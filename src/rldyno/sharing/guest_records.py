@@ -14,10 +14,10 @@ from typing import Any
 from rldyno.errors import Problem
 from rldyno.records.files import Json
 from rldyno.records.trial_id import trial_id
-from rldyno.sharing.guest_studies import scripts_in
-from rldyno.sharing.secrets import MASK, PATH, secret_arguments
 from rldyno.study.file import check_study
+from rldyno.study.script_tables import scripts_in
 from rldyno.study.scripts import SCRIPT
+from rldyno.study.secrets import MASK, PATH, secret_arguments
 from rldyno.toml.source import parse
 from rldyno.toml.write import toml_text
 from rldyno_rig.trial_file import TrialFile

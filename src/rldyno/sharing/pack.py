@@ -22,7 +22,7 @@ from rldyno.sharing.archive import read_index, write_archive
 from rldyno.sharing.beside import folder_beside
 from rldyno.sharing.index import INDEX_FILE, Member, PackIndex, RanCode
 from rldyno.sharing.layout import may_travel, names_people, travelling
-from rldyno.sharing.secrets import secret_names
+from rldyno.study.secrets import secret_names
 
 SUFFIX = ".rldyno.tar.gz"
 _FLAWS_KEPT = 100

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from rldyno.records.files import Json
-from rldyno.sharing.guest_studies import scripts_in, studies_in
+from rldyno.study.script_tables import scripts_in, studies_in
 
 MASK = "removed"
 PATH = "/removed"
@@ -44,6 +45,13 @@ def secret_arguments(arguments: Sequence[str]) -> Iterator[tuple[int, str, str]]
 def secret_names(records: Iterable[Json]) -> list[str]:
     """Variables and options that hold what looks like a secret."""
     return sorted({name for name, _ in _secrets(records)})
+
+
+def secret_values(studies: Iterable[str]) -> list[str]:
+    """What these studies give to scripts, as it is and as TOML writes it; the longest first."""
+    found = {value for _, value in _secrets({"study_text": study} for study in studies)}
+    written = {json.dumps(value, ensure_ascii=False)[1:-1] for value in found}
+    return sorted(found | written, key=len, reverse=True)
 
 
 def to_mask(records: Iterable[Json]) -> dict[str, str]:
