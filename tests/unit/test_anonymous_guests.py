@@ -250,7 +250,7 @@ def test_what_the_terminal_says(tmp_path: Path) -> None:
     root, report = results(tmp_path / "r"), Report()
     said = call(["pack", str(root), "--out", str(tmp_path / "p")], report, "pack")
     assert (said.code, "--token, MY_API_KEY" in said.output) == (1, True)
-    for option, words in (("--with-secrets", "looks like secrets"), ("--anonymous", "2 trials have new ids")):
+    for option, words in (("--with-secrets", "looks like secrets"), ("--anonymous", "new ids for 2 trials")):
         said = call(["pack", str(root), option, "--out", str(tmp_path / "p")], report, "pack")
         assert (said.code, words in said.output) == (0, True)
     assert report.failures == []

@@ -32,6 +32,7 @@ from rldyno.records.interim import GroupFinding, PairResult
 from rldyno.records.manifest import AdaptiveSeeds, Manifest
 from rldyno.results.load import Results
 from rldyno.stats.power import POWER
+from rldyno.text.numbers import counted
 
 DECIDED = (DIFFERENT, EQUAL)
 # Below this chance that all seeds of the study decide a pair, it gets no more of them.
@@ -196,10 +197,6 @@ def state_words(pair: PairResult, rule: AdaptiveSeeds) -> str:
     if pair.more_seeds is None:
         return why
     return f"{why}; about {counted(pair.more_seeds, 'more seed')} needed ({100 * POWER:g} % chance)"
-
-
-def counted(n: int, noun: str) -> str:
-    return f"{n} {noun}" + ("" if n == 1 else "s")
 
 
 def status_lines(manifest: Manifest) -> list[str]:

@@ -21,10 +21,11 @@ def board(
     """
     from rldyno.sharing.board import gather
     from rldyno.sharing.board_page import write_board
+    from rldyno.text.numbers import counted
 
     found = gather(packs, out)
     path = write_board(found, out)
     for pack in found.packs:
         for mark in pack.warnings:
             typer.echo(f"Marked: {pack.file}: {mark.kind}: {mark.words}", err=True)
-    typer.echo(f"{path}: {len(found.packs)} packs, {len(found.contests)} comparisons")
+    typer.echo(f"{path}: {counted(len(found.packs), 'pack')}, {counted(len(found.contests), 'comparison')}")

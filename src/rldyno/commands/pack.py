@@ -35,6 +35,7 @@ def pack(
     `rldyno unpack` makes a results directory of it again, `rldyno board` a web page of many.
     """
     from rldyno.sharing.pack import pack_directory, pack_name
+    from rldyno.text.numbers import counted
 
     made = pack_directory(
         directory,
@@ -45,13 +46,13 @@ def pack(
     )
     index = made.index
     size = made.path.stat().st_size / 1e6
-    typer.echo(f"{made.path}: {made.trials} trials in {len(index.members)} files, {size:.2f} MB")
+    typer.echo(f"{made.path}: {counted(made.trials, 'trial')} in {len(index.members)} files, {size:.2f} MB")
     if anonymous:
-        typer.echo(f"Paths and names were removed: {len(index.resealed)} records were sealed again.")
+        typer.echo(f"Paths and names were removed: {counted(len(index.resealed), 'record')} sealed again.")
     if made.renamed:
-        typer.echo(f"What scripts were given was removed: {made.renamed} trials have new ids.")
+        typer.echo(f"What scripts were given was removed: new ids for {counted(made.renamed, 'trial')}.")
     if made.secrets:
         typer.echo(f"It holds what looks like secrets: {', '.join(made.secrets)}.")
     if index.flaws:
-        typer.echo(f"Marked: {len(index.flaws)} flaws.")
+        typer.echo(f"Marked: {counted(len(index.flaws), 'flaw')}.")
     typer.echo(f"sha256 {made.sha256}")

@@ -22,10 +22,11 @@ def unpack(
 ) -> None:
     """Make a results directory from a pack, after checking all of it: all or nothing is written."""
     from rldyno.sharing.unpack import unpack_file, unpacked_name
+    from rldyno.text.numbers import counted
 
     made = unpack_file(file, out or unpacked_name(file), with_flaws=with_flaws)
-    counted = f"{len(made.flaws)} flaws" if made.flaws else "no flaw"
-    typer.echo(f"{made.directory}: {made.trials} trials, {counted}")
+    flaws = counted(len(made.flaws), "flaw") if made.flaws else "no flaw"
+    typer.echo(f"{made.directory}: {counted(made.trials, 'trial')}, {flaws}")
     if made.index.anonymous:
-        resealed = len(made.index.resealed)
-        typer.echo(f"Whoever packed it removed paths and names: {resealed} records were sealed again.")
+        resealed = counted(len(made.index.resealed), "record")
+        typer.echo(f"Whoever packed it removed paths and names: {resealed} sealed again.")

@@ -153,12 +153,13 @@ def report_check(
     console: Console,
 ) -> None:
     from rldyno.answers import adaptive
+    from rldyno.text.numbers import counted
 
     lines = adaptive.check_lines(group_checks, rule)
     if ended:
         lines.append(f"no more seeds: {adaptive.ENDINGS[ended]}")
     else:
         seeds = sorted({trial.seed for trial in added})
-        lines.append(f"adding {adaptive.counted(len(added), 'trial')}, seed {', '.join(map(str, seeds))}")
+        lines.append(f"adding {counted(len(added), 'trial')}, seed {', '.join(map(str, seeds))}")
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

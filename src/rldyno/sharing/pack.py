@@ -23,6 +23,7 @@ from rldyno.sharing.beside import folder_beside
 from rldyno.sharing.index import INDEX_FILE, Member, PackIndex, RanCode
 from rldyno.sharing.layout import may_travel, names_people, travelling
 from rldyno.study.secrets import secret_names
+from rldyno.text.numbers import counted
 
 SUFFIX = ".rldyno.tar.gz"
 _FLAWS_KEPT = 100
@@ -91,7 +92,7 @@ def _refuse_flaws(root: Path, flaws: list[str], anonymous: bool, with_flaws: boo
         return
     if not with_flaws:
         raise Problem(
-            f"{root} has {len(flaws)} flaw{'' if len(flaws) == 1 else 's'}: it was not packed",
+            f"{root} has {counted(len(flaws), 'flaw')}: it was not packed",
             detail="\n".join(flaws[:_FLAWS_SHOWN]),
             fix="run again what does not count (`rldyno run DIR`), or pack it as it is, and marked, with "
             "--with-flaws",

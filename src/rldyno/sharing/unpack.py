@@ -14,6 +14,7 @@ from rldyno.sharing.archive import extract, refused
 from rldyno.sharing.beside import folder_beside
 from rldyno.sharing.index import PackIndex
 from rldyno.sharing.pack import SUFFIX
+from rldyno.text.numbers import counted
 
 _FLAWS_SHOWN = 5
 
@@ -40,7 +41,7 @@ def unpack_file(pack: Path, directory: Path, *, with_flaws: bool = False) -> Unp
     with folder_beside(directory) as folder:
         unpacked = open_pack(pack, folder)
         if unpacked.flaws and not with_flaws:
-            problem = refused(pack, f"`rldyno check` finds {_flaws_words(unpacked.flaws)} in it")
+            problem = refused(pack, f"`rldyno check` finds {counted(len(unpacked.flaws), 'flaw')} in it")
             known = "its index says so, too" if unpacked.index.flaws else "its index says there is none"
             said = (*unpacked.flaws[:_FLAWS_SHOWN], known)
             fix = f"{problem.fix}. To look at it all the same: --with-flaws"
@@ -60,7 +61,3 @@ def open_pack(pack: Path, folder: Path) -> Unpacked:
     except Problem as problem:
         raise refused(pack, problem.message.replace(f"{folder}/", "")) from problem
     return Unpacked(folder, index, trials, flaws)
-
-
-def _flaws_words(flaws: tuple[str, ...]) -> str:
-    return f"{len(flaws)} flaw{'' if len(flaws) == 1 else 's'}"

@@ -60,6 +60,11 @@ def count(value: float) -> str:
     return f"{float(f'{value:.3g}'):,.0f}"
 
 
+def counted(many: int, noun: str) -> str:
+    """`1 pack`, `2 packs`."""
+    return f"{many} {noun}" if many == 1 else f"{many} {noun}s"
+
+
 def first_and_more(names: Sequence[str]) -> str:
     """`a`, or `a and 3 more`."""
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

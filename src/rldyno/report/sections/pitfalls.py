@@ -25,6 +25,7 @@ from rldyno.report.material import Material
 from rldyno.report.section import Section
 from rldyno.results.load import Results
 from rldyno.stats.estimates import ENOUGH_RUNS
+from rldyno.text.numbers import counted
 from rldyno.text.tables import Table
 
 FOUND, CLEAR, UNKNOWN = "found", "clear", "unknown"
@@ -338,10 +339,6 @@ def finished(results: Results) -> pl.DataFrame:
 
 def ran(groups: Sequence[Group]) -> list[tuple[Group, Row]]:
     return [(group, row) for group in groups for row in group.rows if row.done]
-
-
-def counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def listed(items: Iterable[str]) -> str:

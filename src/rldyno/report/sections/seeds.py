@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
-from rldyno.answers.adaptive import ENDINGS, counted, latest_checks, state_words
+from rldyno.answers.adaptive import ENDINGS, latest_checks, state_words
 from rldyno.answers.pairs import OPEN
 from rldyno.records.interim import PairResult
 from rldyno.records.manifest import AdaptiveSeeds
 from rldyno.report.material import Material
 from rldyno.report.section import Section
 from rldyno.results.load import Results
+from rldyno.text.numbers import counted
 from rldyno.text.tables import Table
 
 UNTIL = {
