@@ -65,7 +65,7 @@ PROGRESS_COLUMNS = (
 TRACED_STEPS = 2_000
 
 # Why a trial ended. The first four are budgets that were reached: the trial is done.
-DONE_REASONS = ("return", "steps", "episodes", "wall")
+DONE_REASONS = STOPPED, STEPS, EPISODES, WALL = ("return", "steps", "episodes", "wall")
 NOT_FINITE = 4
 """Exit code of a worker that crashed after a reward that is not finite."""
 FAILED_REASONS = ("nan", "crashed", "killed", "hung", "interrupted", "absent")

@@ -16,6 +16,7 @@ from rldyno.answers.groups import THRESHOLD
 from rldyno.answers.trust import BUDGET, CHANCE, NOISE, SEEDS, UNLEARNED, disturbed
 from rldyno.answers.wording import algorithm_words, together_words
 from rldyno.cli import app
+from rldyno_rig.schema import WALL
 from synthetic import COMPILE, NUMPY, TORCH, Contestant, Shape, write_results
 
 SLOW = 4.0
@@ -35,6 +36,14 @@ def results(path: Path, *contestants: Contestant, **shape: Any) -> Path:
 
 def change(outcome: Path, **values: Any) -> None:
     outcome.write_text(json.dumps(json.loads(outcome.read_text()) | values))
+
+
+def loaded(root: Path) -> Path:
+    """The same results from a machine that other processes used."""
+    for outcome in root.glob("trials/*/outcome.json"):
+        noise = json.loads(outcome.read_text())["noise"]
+        change(outcome, noise={**noise, "score": 0.9, "foreign_cpu_percent": 90.0})
+    return root
 
 
 def kinds(match: Match, metric: Any) -> set[str]:
@@ -76,10 +85,19 @@ def test_without_a_threshold_the_return_after_equal_steps_decides(tmp_path: Path
 
 def test_runs_that_different_budgets_ended_are_not_ranked_by_return(tmp_path: Path) -> None:
     root = results(tmp_path, NUMPY, stop_return=None)
-    change(next(root.glob("trials/*.dqn.*/outcome.json")), reason="wall_s")
+    change(next(root.glob("trials/*.dqn.*/outcome.json")), reason=WALL)
     (match,) = Analysis.load(root).matches
     assert BUDGET in kinds(match, FINAL)
     assert match.pick(FINAL) is None
+
+
+def test_runs_of_equal_seconds_are_named_so_and_noise_counts(tmp_path: Path) -> None:
+    root = loaded(results(tmp_path, NUMPY, stop_return=None))
+    for outcome in root.glob("trials/*/outcome.json"):
+        change(outcome, reason=WALL)
+    (match,) = Analysis.load(root).matches
+    assert match.budget_words == "every run had the same number of seconds of training"
+    assert NOISE in kinds(match, FINAL)
 
 
 @pytest.mark.parametrize("certificate", ["failed", "absent", "stale"])
@@ -118,10 +136,7 @@ def test_where_nobody_learned_no_algorithm_is_best(tmp_path: Path) -> None:
 
 
 def test_load_bars_times_but_not_returns_after_equal_steps(tmp_path: Path) -> None:
-    root = results(tmp_path, NUMPY, stop_return=None)
-    for outcome in root.glob("trials/*/outcome.json"):
-        noise = json.loads(outcome.read_text())["noise"]
-        change(outcome, noise={**noise, "score": 0.9, "foreign_cpu_percent": 90.0})
+    root = loaded(results(tmp_path, NUMPY, stop_return=None))
     (match,) = Analysis.load(root).matches
     assert disturbed(Analysis.load(root).results, list(match.group.runs.values())) is not None
     assert NOISE not in kinds(match, FINAL)

@@ -36,11 +36,11 @@ from rldyno.results.columns import column
 from rldyno.results.load import Results
 from rldyno.stats.equivalence import DIFFERENT
 from rldyno.study.origins import untuned_words
+from rldyno_rig.schema import EPISODES, STEPS, STOPPED, WALL
 
 FINAL = column("final_return")
-# What ends a run: `reason` of a trial that is done.
-STOPPED, WALL = "return", "wall_s"
-ENDINGS = {"steps": "environment steps", "episodes": "episodes", WALL: "seconds of training"}
+# `reason` of a trial that is done.
+ENDINGS = {STEPS: "environment steps", EPISODES: "episodes", WALL: "seconds of training"}
 
 
 @dataclass(frozen=True)
