@@ -272,3 +272,23 @@ def test_the_best_algorithm_is_compared_between_games_of_any_spelling(tmp_path: 
     assert found("lizarralde-2", root).verdict == HOLDS
     same = retold(results(tmp_path / "s", [TORCH], environments=[names[0], "ALE/Pong-v5"], **shape), scores)
     assert found("lizarralde-2", same).missing == ("needs two games (has 1)",)
+
+
+def test_a_share_that_few_runs_leave_open_says_how_many_more(tmp_path: Path) -> None:
+    root = results(tmp_path / "r", [JAX_EAGER], **SEONG, stop_return=10_000)
+    (check,) = found("seong-2", root).checks
+    assert check.verdict == UNDECIDED
+    assert "more seed" in check.missing[0]
+
+
+def test_the_difference_between_systems_is_tensorflows() -> None:
+    """5.1.2 finds PyTorch's times almost the same on both."""
+    times = [check for check in CLAIMS["liu-9"].check if check.reading]
+    assert [check.where["contestant"].words for check in times] == ["tensorflow:graph"] * 2
+
+
+def test_eager_jax_on_a_cpu_has_no_time_in_the_paper() -> None:
+    for check in CLAIMS["seong-9"].check:
+        on_cpu = {"jax:eager", "cpu"}
+        sides = [{*side["contestant"].values, *side["device"].values} for side in (check.a, check.b)]
+        assert bool(check.reading) == any(on_cpu <= side for side in sides)

@@ -52,6 +52,7 @@ def runs(steps: list[int], reached: list[bool] | None = None) -> Runs:
         {
             "trial": [f"seed {seed}" for seed in range(len(steps))],
             "seed": range(len(steps)),
+            "reason": ["return" if hit else "steps" for hit in reached],
             "threshold_reached": reached,
             "threshold_steps": [at if hit else None for at, hit in zip(steps, reached, strict=True)],
             "steps": steps,

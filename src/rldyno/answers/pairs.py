@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rldyno.answers.runs import Runs, first_known
+from rldyno.answers.runs import Runs
 from rldyno.records.interim import PairResult
 from rldyno.stats import anytime
 from rldyno.stats.anytime import MOST_SEEDS, Gaps
@@ -70,8 +70,7 @@ def compare_pairs(
 def seeded(done: Runs, column: str | None) -> Seeded:
     """One metric of some runs by seed; without a column, the time to the threshold."""
     if column is None:
-        reached = done["threshold_reached"]
-        values = first_known(done["threshold_s"], first_known(done["watched_s"], done["wall_s"]))
+        values, reached = done.seconds_watched().T
     else:
         reached, values = np.ones(len(done)), done[column]
     known = ~np.isnan(reached) & ~np.isnan(values)

@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 from rldyno.errors import Problem
 from rldyno.records.status import DONE
 from rldyno.results.load import Results
-from rldyno.stats.censored import stack
+from rldyno.stats.censored import out_of_episodes, stack
 from rldyno.stats.moments import Floats
+from rldyno_rig.schema import EPISODES
 
 Mask = NDArray[np.bool_]
+# A column of `Runs` alone: whether the run used up a budget of episodes.
+USED_UP = "used_up_episodes"
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Runs:
 
     @classmethod
     def of(cls, trials: pl.DataFrame) -> Runs:
+        trials = trials.with_columns((pl.col("reason") == EPISODES).fill_null(False).alias(USED_UP))
         names = [name for name, kind in trials.schema.items() if kind.is_numeric() or kind == pl.Boolean]
         values = trials.select(pl.col(names).cast(pl.Float64)).to_numpy()
         return cls(tuple(trials["trial"]), {name: index for index, name in enumerate(names)}, values)
@@ -59,24 +63,31 @@ class Runs:
 
     def times_to_threshold(self) -> Floats:
         """Rows of (seconds from spawn to the threshold, 1), or (to the end of the watch, 0): not reached."""
-        watched = first_known(self["watched_s"], self["wall_s"])
-        return self._to_threshold(first_known(self["threshold_s"], watched))
+        return known_rows(self.seconds_watched())
 
     def steps_to_threshold(self) -> Floats:
         """Rows of (steps to the threshold, 1), or (steps of the whole run, 0) where it was not reached."""
-        return self._to_threshold(first_known(self["threshold_steps"], self["steps"]))
+        return known_rows(self._watched("threshold_steps", self["steps"]))
 
     def episodes_to_threshold(self) -> Floats:
-        return self._to_threshold(first_known(self["threshold_episodes"], self["episodes"]))
+        ends = first_known(self["threshold_episodes"], self["episodes"])
+        return known_rows(stack(ends, self["threshold_reached"]))
 
     def training_to_threshold(self) -> Floats:
         """As `times_to_threshold`, without start-up."""
-        return self._to_threshold(first_known(self["threshold_train_s"], self["train_s"]))
+        return known_rows(self._watched("threshold_train_s", self["train_s"]))
 
-    def _to_threshold(self, amounts: Floats) -> Floats:
-        reached = self["threshold_reached"]
-        known = ~np.isnan(reached) & ~np.isnan(amounts)
-        return stack(amounts[known], reached[known] > 0)
+    def seconds_watched(self) -> Floats:
+        """As `times_to_threshold`, a row for every trial: NaN where something is unknown."""
+        return self._watched("threshold_s", first_known(self["watched_s"], self["wall_s"]))
+
+    def _watched(self, threshold: str, ends: Floats) -> Floats:
+        rows = stack(first_known(self[threshold], ends), self["threshold_reached"])
+        return out_of_episodes(rows, self[USED_UP] > 0) if USED_UP in self.columns else rows
+
+
+def known_rows(rows: Floats) -> Floats:
+    return np.asarray(rows[~np.isnan(rows).any(axis=1)])
 
 
 def first_known(values: Floats, otherwise: Floats) -> Floats:

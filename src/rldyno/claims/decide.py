@@ -23,11 +23,12 @@ from rldyno.claims.effects import (
     concluded,
     estimated,
     everywhere,
+    more_seeds,
     ratio_of,
     trend_of,
     verdict_of,
 )
-from rldyno.claims.evidence import Evidence, RunGroup, run_groups, setting_words
+from rldyno.claims.evidence import PLACE, Evidence, RunGroup, run_groups, setting_words
 from rldyno.claims.form import HYPER, Check, Claim
 from rldyno.claims.metrics import metric
 from rldyno.claims.missing import disturbed, few_levels, few_seeds, lacking, unmeasured
@@ -152,22 +153,31 @@ def share_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> C
         key = tuple(row.get(name) for name in check.levels) if check.everywhere else ()
         groups.setdefault(key, []).append(row)
     level = 1 - (1 - LEVEL) / len(groups)
-    parts = tuple(share_of(key, group, level) for key, group in groups.items())
+    parts = tuple(share_of(key, group, evidence.axes, level) for key, group in groups.items())
     fewest = min(part.effect.n for part in parts)
     if fewest < check.seeds:
         return CheckVerdict(check, UNDECIDED, parts[0].effect, parts, (few_seeds(check.seeds, fewest),))
     if check.everywhere:
         return everywhere(check, parts)
     effect = parts[0].effect
-    return CheckVerdict(check, verdict_of(effect, check.bounds), effect, parts)
+    verdict = verdict_of(effect, check.bounds)
+    return CheckVerdict(check, verdict, effect, parts, more_seeds(verdict, effect, check.bounds))
 
 
-def share_of(key: tuple[Any, ...], rows: Sequence[Json], level: float) -> Part:
-    hits = sum(bool(row["threshold_reached"]) for row in rows)
-    low, high = proportion_interval(hits, len(rows), level)
-    label = " ".join([*map(str, key), f"{hits} of {len(rows)} runs"])
-    effect = Estimate(hits / len(rows), low, high, len(rows))
-    return Part(label, effect, tuple(str(row["trial"]) for row in rows))
+# Runs of one seed that differ in nothing else learn the same: they are one run more, not several.
+SAME_LEARNING = {"cores", "caches", *PLACE}
+
+
+def share_of(key: tuple[Any, ...], rows: Sequence[Json], axes: Sequence[str], level: float) -> Part:
+    learning = [axis for axis in axes if axis not in SAME_LEARNING]
+    repeats: dict[tuple[Any, ...], list[bool]] = {}
+    for row in rows:
+        one = (row.get("seed"), *(row.get(axis) for axis in learning))
+        repeats.setdefault(one, []).append(bool(row["threshold_reached"]))
+    n, hits = len(repeats), sum(2 * sum(reached) > len(reached) for reached in repeats.values())
+    low, high = proportion_interval(hits, n, level)
+    label = " ".join([*map(str, key), f"{hits} of {n} {'runs' if n == len(rows) else 'seeds'}"])
+    return Part(label, Estimate(hits / n, low, high, n), tuple(str(row["trial"]) for row in rows))
 
 
 def trend_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> CheckVerdict:

@@ -32,10 +32,12 @@ from rldyno.records.status import DONE
 from rldyno.results.integrals import trial_integrals
 from rldyno.results.load import AXES, Results, load_results
 from rldyno.stats.anytime import widened
+from rldyno.stats.censored import out_of_episodes
 from rldyno.stats.estimates import Sampler, point_of
 from rldyno.stats.moments import Floats
 from rldyno.usability.record import UsabilityFile
 from rldyno_rig.hyper import network_kind
+from rldyno_rig.schema import EPISODES
 
 Conditions = dict[str, Condition]
 
@@ -225,6 +227,8 @@ def run_groups(
         values = np.array([(value, reached) for _, value, reached in runs], dtype=np.float64)
         if not measure.censored_at:
             values = values[:, 0]
+        elif measure.censored_at != EPISODES:
+            values = out_of_episodes(values, np.array([row.get("reason") == EPISODES for row, _, _ in runs]))
         trials = tuple(str(row["trial"]) for row, _, _ in runs)
         keys = dict(zip(evidence.axes, key, strict=True)) | {"execution": runs[0][0]["execution"]}
         draws = Sampler(rng).draws(values)

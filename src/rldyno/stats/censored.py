@@ -17,7 +17,7 @@ def missed_words(reached: int, n: int) -> str | None:
     return f"not reached in {n - reached} of {n}"
 
 
-def stack(times: Floats, reached: NDArray[np.bool_]) -> Floats:
+def stack(times: Floats, reached: NDArray[np.bool_] | Floats) -> Floats:
     """One row (time, 1.0 if reached) per run."""
     return np.stack([times.astype(np.float64), reached.astype(np.float64)], axis=-1)
 
@@ -29,6 +29,18 @@ def as_times(values: Floats) -> Floats:
 
 def all_reached(runs: Floats) -> bool:
     return bool((runs[:, 1] > 0).all())
+
+
+def out_of_episodes(runs: Floats, used_up: NDArray[np.bool_]) -> Floats:
+    """Times or steps of one contestant whose runs end after as many episodes, as if the failed ones among
+    them had been watched as long as its longest run.
+
+    Agents that learn nothing may play short episodes, and are over early: a median that takes them for cut
+    short at random would be that of the others.
+    """
+    times, failed = runs[:, 0], used_up & (runs[:, 1] == 0)
+    longest = times.max(initial=0.0, where=~np.isnan(times))
+    return stack(np.where(failed, longest, times), runs[:, 1])
 
 
 def survival_median(runs: Floats) -> Floats:
