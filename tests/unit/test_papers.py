@@ -8,15 +8,19 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from command_blocks import HOME
 from rldyno.cli import app
 from rldyno.commands import nets as nets_command
 from rldyno.commands.papers import of_study
 from rldyno.errors import Problem
 from rldyno.nets.work import Benchmark
+from rldyno.session.estimate import Rates, estimate, load_rates
+from rldyno.studies.given import given_study
 from rldyno.studies.networks_study import networks_study
 from rldyno.studies.papers import PAPERS
 from rldyno.studies.shipped import networks_studies, shipped_studies
 from rldyno.study.file import load_study
+from rldyno.study.plan import make_plan
 
 
 def test_every_study_of_a_paper_is_shipped() -> None:
@@ -43,6 +47,23 @@ def test_a_study_that_does_not_fit_says_why(tmp_path: Path) -> None:
         "seeds = 1\n[budget]\nsteps = 100\n"
     )
     assert "4096" in of_study("rldyno run wide.toml", load_study(path)).obstacle
+
+
+@pytest.mark.parametrize("name", ["liu2022", "seong2024", "lizarralde2019"])
+def test_a_quick_size_says_how_long_it_takes_at_most(name: str) -> None:
+    """From the rates that come with rldyno, where this machine has none of its own."""
+    plan = make_plan(given_study(Path(name), None, True).study)
+    found = estimate(plan, Rates(own={}, shipped=load_rates().shipped))
+    assert found.unknown == 0
+    assert found.total_s < 15 * 60
+
+
+def test_networks_alone_have_no_report_and_the_message_says_what_shows_them() -> None:
+    nets = HOME / "docs" / "samples" / "papers" / "stooke2017"
+    failure = CliRunner().invoke(app, ["report", str(nets)]).exception
+    assert isinstance(failure, Problem)
+    assert "no trials" in failure.message
+    assert "rldyno nets show" in (failure.fix or "")
 
 
 def test_run_times_the_networks_of_stooke2017(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

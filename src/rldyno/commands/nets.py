@@ -110,7 +110,7 @@ def _measure(benchmark: Benchmark, directory: Path, overrides: dict[str, Path], 
     from rldyno.errors import Problem
     from rldyno.nets.measure import run
     from rldyno.nets.show import show as show_record
-    from rldyno.nets.work import NETS_FILE
+    from rldyno.records.directory import NETS_FILE
 
     console = _console()
     path = directory / NETS_FILE

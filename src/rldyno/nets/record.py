@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rldyno.errors import Problem
-from rldyno.nets.work import NETS_FILE, PAPER_ROWS, Benchmark
+from rldyno.nets.work import PAPER_ROWS, Benchmark
 from rldyno.proofs.certificate import ABSENT, VALID
 from rldyno.records import files as records
+from rldyno.records.directory import NETS_FILE
 from rldyno.records.machine_facts import MachineFacts
 from rldyno.records.machine_limits import DeviceLimits
 

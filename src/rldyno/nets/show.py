@@ -10,8 +10,8 @@ from rldyno.nets import tables
 from rldyno.nets.figures import figures
 from rldyno.nets.record import NetsRecord, read_record
 from rldyno.nets.remarks import remarks
-from rldyno.nets.work import NETS_FILE
 from rldyno.records import files as records
+from rldyno.records.directory import NETS_FILE
 from rldyno.text.tables import Table, comma_separated, holds_numbers, latex, markdown
 
 if TYPE_CHECKING:

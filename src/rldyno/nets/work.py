@@ -19,8 +19,6 @@ from rldyno_rig.spec import Spec, parameter_shapes
 
 Json = dict[str, Any]
 
-NETS_FILE = "nets.json"
-
 ACT, UPDATE = "act", "update"
 UPDATES = "updates"
 """Per update, when a loop makes several at once."""

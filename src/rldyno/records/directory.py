@@ -22,6 +22,8 @@ from rldyno_rig import schema
 
 STUDY_FILE = "study.toml"
 MANIFEST_FILE = "manifest.json"
+NETS_FILE = "nets.json"
+"""Networks timed alone: beside trials, or in a directory without any."""
 RUN_LOCK = "run.lock"
 CERTIFICATES = "certificates"
 TRIALS = "trials"
@@ -77,6 +79,11 @@ class ResultsDirectory:
     def read_manifest(self) -> Manifest:
         """The manifest, or a Problem when this is not a results directory."""
         if not self.manifest.is_file():
+            if (self.root / NETS_FILE).is_file():
+                raise Problem(
+                    f"{self.root} holds networks timed alone and no trials",
+                    fix=f"see them with rldyno nets show {shlex.quote(str(self.root))}",
+                )
             raise Problem(
                 f"{self.root} is not a results directory: it has no {MANIFEST_FILE}",
                 fix="give the directory that `rldyno run` wrote, for example results/quickstart. For one "
