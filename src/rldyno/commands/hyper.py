@@ -103,7 +103,10 @@ def _print_fields(console: Console, algorithm: str, environment: str | None) -> 
     tuned = is_tuned(algorithm, environment)
     title = title_of(algorithm)
     if environment and is_preprocessed(environment):
-        console.print(f"{title} on {environment}: published for Atari games (* marks values that differ).")
+        console.print(
+            f"{title} on {environment}: published for Atari games (* marks values that differ). "
+            "docs/learning.md names the sources."
+        )
     elif tuned:
         console.print(f"{title} on {environment}: tuned for this environment (* marks values that differ).")
     elif environment:

@@ -25,7 +25,7 @@ def untuned(study: Study) -> tuple[Task, ...]:
 def untuned_words(task: Task) -> str:
     """Tuning helps or hurts all contestants alike, but a task that nobody learns shows little."""
     name = title_of(task.algorithm)
-    return f"{name} is not tuned for {task.environment}: it runs with generic hyper-parameters"
+    return f"{name} is not tuned for {task.environment}: what the study does not set is generic"
 
 
 def inherited(study: Study, algorithm: str, environment: str) -> dict[str, Any]:
