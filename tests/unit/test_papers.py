@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,14 @@ def test_a_study_that_does_not_fit_says_why(tmp_path: Path) -> None:
         "seeds = 1\n[budget]\nsteps = 100\n"
     )
     assert "4096" in of_study("rldyno run wide.toml", load_study(path)).obstacle
+
+
+@pytest.mark.parametrize("name", ["liu2022", "seong2024"])
+def test_a_gpu_changes_no_hyper_parameter(name: str) -> None:
+    with_cpu, with_gpu = (
+        tomllib.loads(shipped_studies()[study].read_text()) for study in (name, f"{name}-gpu")
+    )
+    assert with_cpu["hyper"] == with_gpu["hyper"]
 
 
 @pytest.mark.parametrize("name", ["liu2022", "seong2024", "lizarralde2019"])
