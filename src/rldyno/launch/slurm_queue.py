@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
@@ -15,8 +16,17 @@ _ENDED = {
     *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY"),
     *("PREEMPTED", "REVOKED", "TIMEOUT"),
 }
-_FULL = ("limit", "policy", "temporarily", "try again", "resource temporarily")
-_NO_ANSWER = ("unable to contact", "timed out", "connect failure", "connection refused", "communication")
+_FULL = (
+    *("job violates accounting/qos policy", "job queue full", "temporarily unable to accept job"),
+    *("resource temporarily unavailable", "job creation temporarily disabled", "unable to create job record"),
+)
+"""What sbatch says of a full queue. Its policy may also be that of one job's size or time,"""
+_LIMIT_NAME = re.compile(r"\b(?:Assoc|QOS)[A-Z]\w+")
+"""unless it names the limit: `QOSMaxSubmitJobPerUserLimit`."""
+_NO_ANSWER = (
+    *("unable to contact", "timed out", "connect failure", "connection refused", "communication"),
+    *("zero bytes were transmitted", "message receive failure"),
+)
 _PATIENCE_S = 180.0
 """sbatch itself tries for two minutes where the controller asks it to come again."""
 _AT_ONCE = 500
@@ -73,7 +83,7 @@ class Queue:
         words = _words(ended)
         if any(sign in words.lower() for sign in _NO_ANSWER):
             raise RefusedError(words, answered=False)
-        if any(sign in words.lower() for sign in _FULL):
+        if _is_full(words):
             raise RefusedError(words, answered=True)
         raise Problem(
             f"Slurm refuses {script}: {words}",
@@ -121,6 +131,13 @@ def check_installed() -> None:
             f"this machine has no {missing[0]}: it cannot submit jobs to Slurm",
             fix="run the command on a login node of the cluster, or leave --launcher slurm out",
         )
+
+
+def _is_full(words: str) -> bool:
+    named = _LIMIT_NAME.findall(words)
+    if named:
+        return any("Submit" in limit for limit in named)
+    return any(sign in words.lower() for sign in _FULL)
 
 
 def _call(command: Sequence[str]) -> subprocess.CompletedProcess[str] | None:
