@@ -1,4 +1,4 @@
-"""A Slurm that runs nothing: sbatch, squeue and scancel with one state file that tests read and edit."""
+"""A Slurm that runs nothing: its programs with one state file that tests read and edit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 STATE = "state.json"
-_NAMES = ("sbatch", "squeue", "scancel")
+_NAMES = ("sbatch", "squeue", "scontrol", "scancel")
 
 
 class FakeSlurm:
@@ -87,10 +87,10 @@ def sbatch(state: dict[str, Any], arguments: list[str]) -> int:
     live = sum(job["state"] in ("PENDING", "RUNNING") for job in state["jobs"].values())
     if live + len(ids) > state["room"]:
         return fail("Batch job submission failed: Job violates accounting/QOS policy (job submit limit)")
-    after = [word for word in arguments if word.startswith("--dependency=")]
+    given_options = [word for word in arguments if word.startswith(("--dependency=", "--begin="))]
     for id_ in ids:
         job = {"state": "PENDING", "reason": "None", "node": "", "name": options["--job-name"]}
-        state["jobs"][id_] = {**job, "after": "".join(after)}
+        state["jobs"][id_] = {**job, "after": "".join(given_options)}
     state["next"] += 1
     if state["mode"] == "mute":
         return fail("Batch job submission failed: Socket timed out on send/recv operation")
@@ -106,6 +106,18 @@ def squeue(state: dict[str, Any], arguments: list[str]) -> int:
     return 0
 
 
+def scontrol(state: dict[str, Any], arguments: list[str]) -> int:
+    """`update` of a job that waits."""
+    if state["mode"] == "down":
+        return fail("Unable to contact slurm controller (connect failure)")
+    told = dict(word.split("=", 1) for word in arguments[1:])
+    job = state["jobs"].get(told["JobId"])
+    if job is None or job["state"] != "PENDING":
+        return fail("Job/step already completing or completed")
+    job["after"] = f"--dependency={told['Dependency']}"
+    return 0
+
+
 def scancel(state: dict[str, Any], arguments: list[str]) -> int:
     if state["mode"] == "down":
         return fail("Unable to contact slurm controller (connect failure)")
@@ -117,7 +129,9 @@ def scancel(state: dict[str, Any], arguments: list[str]) -> int:
 
 def act(folder: Path, called: str, *rest: str) -> int:
     state = json.loads((folder / STATE).read_text())
-    code = {"sbatch": sbatch, "squeue": squeue, "scancel": scancel}[called](state, list(rest))
+    code = {"sbatch": sbatch, "squeue": squeue, "scontrol": scontrol, "scancel": scancel}[called](
+        state, list(rest)
+    )
     (folder / STATE).write_text(json.dumps(state))
     return code
 

@@ -2,81 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fake_slurm import FakeSlurm
-from rldyno.config import SlurmSettings
 from rldyno.errors import Problem
-from rldyno.launch import slurm as module
-from rldyno.launch import slurm_queue
-from rldyno.launch.launcher import EndedTrial, PreparedTrial
 from rldyno.launch.slurm import SlurmLauncher
 from rldyno.launch.slurm_jobs import cancel_jobs, job_lines
-from rldyno.records.directory import ResultsDirectory, run_command
+from rldyno.records.directory import run_command
 from rldyno.records.locks import locked
 from rldyno.records.manifest import Manifest
-from rldyno.records.slurm_jobs import SlurmFolder, SlurmJobs
-from rldyno_rig.contestant import Contestant
-from rldyno_rig.trial_file import Budget, TrialFile
-
-SETTINGS = SlurmSettings(lost_after_s=0.0, poll_s=0.001, attempts=2)
-
-
-class Lab:
-    def __init__(self, root: Path, slurm: FakeSlurm) -> None:
-        self.root, self.slurm = root, slurm
-        self.said: list[str] = []
-        self.directory = ResultsDirectory(root)
-        self.folder = SlurmFolder(root)
-
-    def trials(self, count: int, cores: int = 1) -> list[PreparedTrial]:
-        file = TrialFile("", Contestant("numpy", "eager"), "dqn", "CartPole-v1", 0, {}, Budget(1))
-        made = []
-        for number in range(count):
-            home = self.directory.trial(f"c{cores}.s{number}")
-            home.mkdir(parents=True, exist_ok=True)
-            made.append(PreparedTrial(replace(file, trial=home.name, cores=cores), home))
-        return made
-
-    def launcher(self, settings: SlurmSettings = SETTINGS, *, anew: bool = True) -> SlurmLauncher:
-        launcher = SlurmLauncher(self.root, settings, ["rldyno", "run"], self.said.append)
-        launcher.attach(anew=anew)
-        return launcher
-
-    def started(self, trials: list[PreparedTrial], settings: SlurmSettings = SETTINGS) -> SlurmLauncher:
-        launcher = self.launcher(settings)
-        for trial in trials:
-            launcher.start(trial)
-        assert launcher.wait(0) == []
-        return launcher
-
-    def end(self, trial: PreparedTrial, job: str, state: str = "COMPLETED") -> None:
-        (trial.directory / "outcome.json").write_text("{}")
-        self.slurm.set(job, state)
-
-    @property
-    def jobs(self) -> SlurmJobs:
-        found = self.folder.read()
-        assert found is not None
-        return found
+from slurm_launches import SETTINGS, Lab, lab_of, wait
 
 
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    slurm = FakeSlurm(tmp_path / "bin")
-    monkeypatch.setenv("PATH", f"{slurm.folder}:/usr/bin:/bin")
-    monkeypatch.setattr(slurm_queue, "_call", slurm.call)
-    monkeypatch.setattr(module, "_RETRY_S", 0.0)
-    (tmp_path / "out").mkdir()
-    return Lab(tmp_path / "out", slurm)
-
-
-def wait(launcher: SlurmLauncher, looks: int = 3) -> list[EndedTrial]:
-    """Each wait either sleeps until the next look or looks."""
-    return [ended for _ in range(2 * looks) for ended in launcher.wait(1.0)]
+    return lab_of(tmp_path, monkeypatch)
 
 
 def test_trials_with_the_same_needs_are_one_array(lab: Lab) -> None:
@@ -136,6 +77,24 @@ def test_a_lost_trial_is_submitted_again_and_then_given_up(lab: Lab, fate: str) 
     assert lab.launcher(anew=True).given_up(["c1.s0"]) == set()
 
 
+@pytest.mark.parametrize("seen_by", ["the lab", "the next lab"])
+def test_the_state_of_a_lost_job_outlives_slurms_memory(lab: Lab, seen_by: str) -> None:
+    trials = lab.trials(2)
+    launcher = lab.started(trials, SETTINGS.model_copy(update={"lost_after_s": 3600.0}))
+    lab.end(trials[1], "1_1")
+    lab.slurm.set("1_0", "OUT_OF_MEMORY")
+    if seen_by == "the lab":
+        wait(launcher)
+    else:
+        lab.attached()
+    lab.slurm.forget("1_0")
+    assert lab.jobs.last_state("c1.s0") == "OUT_OF_MEMORY"
+    assert lab.jobs.submissions[0].lost == {"c1.s0": "OUT_OF_MEMORY"}, "not of one with an outcome"
+    assert job_lines(lab.directory)[-1] == "lost  c1.s0: job 1_0 (OUT_OF_MEMORY)"
+    again = lab.launcher(anew=False)
+    assert again.fate("c1.s0") == "job 1_0 ended (OUT_OF_MEMORY) without an outcome"
+
+
 def test_a_requeued_job_is_not_lost(lab: Lab) -> None:
     (trial,) = lab.trials(1)
     launcher = lab.started([trial])
@@ -172,8 +131,8 @@ def test_a_session_that_was_killed_finds_its_jobs_again(lab: Lab) -> None:
     lab.slurm.set("1_1", "CANCELLED")
     launcher = lab.started(trials)
     assert [id_ for id_ in lab.slurm.live() if "_" in id_] == ["1_0", "1_2", "3_0"]
-    assert lab.slurm.jobs["4"]["after"] == "--dependency=afterany:1:3"
-    assert lab.slurm.jobs["2"]["state"] == "CANCELLED"
+    assert lab.slurm.jobs["2"]["after"] == "--dependency=afterany:1:3"
+    assert lab.slurm.live()[-2:] == ["2", "3_0"], "no other last job"
     assert len(launcher.running()) == 3
 
 
@@ -262,7 +221,10 @@ def test_an_id_that_slurm_gives_twice_belongs_to_the_newer_job(lab: Lab) -> None
     launcher.submit()
     assert lab.jobs.latest() == {"c1.s1": "1_0"}
     wait(launcher)
-    assert lab.jobs.latest() == {"c1.s1": "1_0", "c1.s0": "3_0"}
+    assert lab.jobs.latest() == {"c1.s1": "1_0", "c1.s0": "2_0"}
+    wait(launcher)
+    assert lab.slurm.live() == ["1_0", "2_0", "3"]
+    assert lab.slurm.jobs["3"]["after"] == "--dependency=afterany:2:1"
 
 
 def test_commands_that_continue_name_the_cluster(lab: Lab) -> None:
@@ -276,7 +238,7 @@ def test_scripts_without_submitting(lab: Lab) -> None:
     launcher.attach(anew=True)
     for trial in lab.trials(2):
         launcher.start(trial)
-    launcher.submit()
+    launcher.submit(leaving=True)
     assert [path.suffix for path in launcher.scripts] == [".sbatch", ".sbatch"]
     assert "#SBATCH --array=0-1\n" in launcher.scripts[0].read_text()
     assert launcher.scripts[1].read_text().endswith("exec rldyno run\n")
@@ -323,6 +285,9 @@ def test_status_names_the_jobs(lab: Lab) -> None:
         "job 2 goes on when they have ended",
         "lost  c1.s3: job 1_3 (CANCELLED)",
     ]
+    lab.started([trials[3]])
+    lab.slurm.set("3_0", "NODE_FAIL")
+    assert job_lines(lab.directory)[-1] == "lost  c1.s3: job 3_0 (NODE_FAIL), the last of 2"
     lab.slurm.change(mode="down")
     assert job_lines(lab.directory) == ["its jobs are in Slurm, which does not answer"]
 

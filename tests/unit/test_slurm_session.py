@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from fake_slurm import FakeSlurm
+from rldyno.cli import app
 from rldyno.config import SlurmSettings
 from rldyno.errors import Problem
+from rldyno.launch import slurm as launcher
 from rldyno.launch.launcher import DetachedError
+from rldyno.launch.slurm_ledger import Ledger
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.files import write_json
 from rldyno.records.locks import locked
@@ -108,7 +113,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
 @pytest.mark.slow
 def test_submit_leave_and_let_the_last_job_answer(lab: Lab) -> None:
     assert lab.submit().startswith("3 trials are queued or running. A last job writes the report.")
-    assert list(lab.slurm.jobs) == ["1_0", "1_1", "1_2", "2"]
+    assert list(lab.slurm.jobs) == ["1", "2_0", "2_1", "2_2"]
     assert lab.directory.read_manifest().limits is None
     lab.work()
     assert lab.go_on()
@@ -124,8 +129,10 @@ def test_a_failed_trial_is_submitted_again_by_a_person_and_not_by_a_job(lab: Lab
     assert not lab.go_on()
     assert lab.slurm.live() == []
     assert lab.states().count("failed") == 1
+    shown = CliRunner().invoke(app, ["status", str(lab.directory.root)]).output
+    assert re.search(r"^failed  \S+\.s1\S*: job 2_1: crashed: ", shown, re.MULTILINE), shown
     lab.submit()
-    assert [job for job in lab.slurm.live() if "_" in job] == ["3_0"]
+    assert [job for job in lab.slurm.live() if "_" in job] == ["4_0"]
     assert lab.states().count("failed") == 0, "its outcome was put aside"
     lab.work()
     assert lab.go_on()
@@ -142,8 +149,42 @@ def test_lost_trials_are_submitted_again_until_their_attempts_are_spent(lab: Lab
         lab.slurm.set(job, "NODE_FAIL")
     assert not lab.go_on()
     assert "3 of 3 trials are not done; the same command runs them again" in lab.printed
+    assert lab.printed.count(") without an outcome, the last of its attempts") == 3
+    assert "job 4_1 ended (NODE_FAIL) without" in lab.printed
     assert lab.slurm.live() == []
     assert "3 trials are queued" in lab.submit()
+
+
+@pytest.mark.slow
+def test_nobody_leaves_without_a_job_that_goes_on(lab: Lab) -> None:
+    lab.slurm.change(room=1)
+    with pytest.raises(
+        Problem, match=r"cannot detach: .* \(1 of 3 trials are queued or running\)"
+    ) as refused:
+        lab.run(ClusterOptions(SETTINGS, detach=True))
+    assert "without --detach" in (refused.value.fix or "")
+    lab.slurm.change(room=4)
+    assert "3 trials are queued or running. A last job writes the report." in lab.submit()
+
+
+@pytest.mark.slow
+def test_a_job_that_has_no_successor_stays(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.submit()
+    for job in lab.slurm.live():
+        lab.slurm.set(job, "CANCELLED")
+    lab.slurm.change(room=1)
+    monkeypatch.setattr(launcher, "_RETRY_S", 0.0)
+    look = Ledger.look
+
+    def work_then_look(ledger: Ledger, **options: Any) -> bool:
+        lab.work()
+        return look(ledger, **options)
+
+    monkeypatch.setattr(Ledger, "look", work_then_look)
+    assert lab.go_on(), lab.printed
+    assert "it stays until trials end" in lab.printed
+    assert lab.states() == ["done"] * 3
+    assert lab.slurm.live() == []
 
 
 @pytest.mark.slow
@@ -153,7 +194,7 @@ def test_the_same_command_attaches_to_jobs_and_leaves_their_files_alone(lab: Lab
     assert len(files) == 3
     assert "3 trials are queued" in lab.submit()
     assert "3 trials are queued or running already" in lab.printed
-    assert [job for job in lab.slurm.live() if "_" in job] == ["1_0", "1_1", "1_2"]
+    assert [job for job in lab.slurm.live() if "_" in job] == ["2_0", "2_1", "2_2"]
     assert {path: path.read_bytes() for path in files} == files
 
 
@@ -202,7 +243,7 @@ def test_scripts_are_written_and_nothing_is_submitted(lab: Lab) -> None:
 @pytest.mark.slow
 def test_a_run_on_this_machine_waits_for_the_jobs(lab: Lab) -> None:
     lab.submit()
-    with pytest.raises(Problem, match=r"jobs of the run in .* are queued or running: 1_0"):
+    with pytest.raises(Problem, match=r"jobs of the run in .* are queued or running: 1"):
         lab.run(None)
     lab.work()
     assert lab.run(None, limits=False)

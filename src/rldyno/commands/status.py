@@ -80,7 +80,7 @@ def _print_look(look: Look, results: ResultsDirectory, console: Console) -> None
     from rich.markup import escape
 
     from rldyno.answers.adaptive import status_lines
-    from rldyno.launch.slurm_jobs import job_lines
+    from rldyno.launch.slurm_jobs import job_lines, jobs_of_trials
     from rldyno.records.status import STATES
     from rldyno.session.progress import progress_table
     from rldyno.text.terminal import print_fitting
@@ -94,8 +94,10 @@ def _print_look(look: Look, results: ResultsDirectory, console: Console) -> None
         console.print(escape(line))
     if look.running:
         print_fitting(progress_table(_progress(look, results)), console, ("budget",), "a wider terminal")
+    jobs = jobs_of_trials(results)
     for trial, state in look.states.items():
         if state.failed and state.outcome:
-            console.print(escape(f"failed  {trial}: {state.outcome.reason}: {state.outcome.message}"))
+            job = f"job {jobs[trial]}: " if trial in jobs else ""
+            console.print(escape(f"failed  {trial}: {job}{state.outcome.reason}: {state.outcome.message}"))
         elif state.note:
             console.print(escape(f"{state.name}  {trial}: {state.note}"))

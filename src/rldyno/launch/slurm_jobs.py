@@ -73,9 +73,16 @@ def job_lines(directory: ResultsDirectory, queue: Queue | None = None) -> list[s
         known = listed.get(id_)
         ended = (directory.trial(trial) / OUTCOME_FILE).exists()
         if not ended and not (known and known.live):
-            fate = known.state if known else "no longer in the queue"
-            lines.append(f"lost  {trial}: job {id_} ({fate})")
+            state = known.state if known else jobs.last_state(trial)
+            tries = len(jobs.jobs_of(trial))
+            lines.append(f"lost  {trial}: job {id_} ({state})" + (f", the last of {tries}" * (tries > 1)))
     return [line for line in lines if line]
+
+
+def jobs_of_trials(directory: ResultsDirectory) -> Mapping[str, str]:
+    """Trial → its last job; empty for a run without jobs."""
+    jobs = SlurmFolder(directory.root).read()
+    return jobs.latest() if jobs else {}
 
 
 def _described(job: Job) -> str:

@@ -1,4 +1,4 @@
-"""The programs of Slurm that rldyno calls: sbatch, squeue and scancel; srun is asked what it can do."""
+"""The programs of Slurm that rldyno calls. srun is only asked what it can do."""
 
 from __future__ import annotations
 
@@ -71,10 +71,9 @@ class RefusedError(Exception):
 class Queue:
     """The cluster that this machine submits to."""
 
-    def submit(self, script: Path, after: Sequence[str] = ()) -> str:
-        """The id of the job; a Problem where Slurm will never take it. `after`: jobs that must end first."""
-        dependency = [f"--dependency=afterany:{':'.join(after)}"] if after else []
-        ended = _call(["sbatch", "--parsable", *dependency, str(script)])
+    def submit(self, script: Path, options: Sequence[str] = ()) -> str:
+        """The id of the job; a Problem where Slurm will never take it."""
+        ended = _call(["sbatch", "--parsable", *options, str(script)])
         if ended is None:
             raise RefusedError("sbatch did not end", answered=False)
         job = ended.stdout.strip().split(";")[0]
@@ -90,6 +89,12 @@ class Queue:
             fix="correct [slurm] in the config file, or give --slurm KEY=VALUE; `sinfo` shows the partitions",
             code=1,
         )
+
+    def put_after(self, job: str, others: Iterable[str]) -> bool:
+        """Whether a job that has not begun now waits for these to end, and for no time."""
+        wanted = [f"JobId={job}", f"Dependency={_after_all(others)}", "StartTime=now"]
+        ended = _call(["scontrol", "update", *wanted])
+        return ended is not None and ended.returncode == 0
 
     def read(self) -> dict[str, Job] | None:
         """The user's jobs by id, those that ended within minutes too; None when nobody answers."""
@@ -125,12 +130,26 @@ class Queue:
 
 
 def check_installed() -> None:
-    missing = [name for name in ("sbatch", "squeue", "scancel") if shutil.which(name) is None]
+    missing = [name for name in ("sbatch", "squeue", "scontrol", "scancel") if shutil.which(name) is None]
     if missing:
         raise Problem(
             f"this machine has no {missing[0]}: it cannot submit jobs to Slurm",
             fix="run the command on a login node of the cluster, or leave --launcher slurm out",
         )
+
+
+def after_all(jobs: Iterable[str]) -> list[str]:
+    """For a job that waits until these have ended, however they end."""
+    return [f"--dependency={_after_all(jobs)}"]
+
+
+def _after_all(jobs: Iterable[str]) -> str:
+    return f"afterany:{':'.join(jobs)}"
+
+
+def not_before(seconds: int) -> list[str]:
+    """For a job that waits so long."""
+    return [f"--begin=now+{seconds}"]
 
 
 def _is_full(words: str) -> bool:

@@ -15,6 +15,8 @@ from rldyno.records.seal import read_record, write_record
 from rldyno.records.typed import damaged, typed
 
 SLURM_FOLDER = "slurm"
+NOT_LISTED = "no longer in the queue"
+"""The state of a job that Slurm has forgotten."""
 _JOBS_FILE = "jobs.json"
 _CANCEL_FILE = "cancelled"
 _JOB_ID = re.compile(r"[0-9]{1,18}")
@@ -31,6 +33,8 @@ class Submission:
     job: str | None = None
     """Its id; None until sbatch has answered."""
     at: str = ""
+    lost: Mapping[str, str] = field(default_factory=dict)
+    """Trial → the state in which Slurm last showed its job, which ended without an outcome."""
 
     @property
     def continues(self) -> bool:
@@ -45,10 +49,12 @@ class Submission:
         job = values["job"]
         if job is not None and not _JOB_ID.fullmatch(job):
             raise ValueError(f"{job[:40]!r} is no id of a job")
-        return Submission(values["name"], tuple(values["trials"]), job, values["at"])
+        lost = {str(trial): str(state) for trial, state in values.get("lost", {}).items()}
+        return Submission(values["name"], tuple(values["trials"]), job, values["at"], lost)
 
     def to_json(self) -> Json:
-        return {"name": self.name, "trials": list(self.trials), "job": self.job, "at": self.at}
+        found: Json = {"name": self.name, "trials": list(self.trials), "job": self.job, "at": self.at}
+        return {**found, "lost": dict(self.lost)} if self.lost else found
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,20 @@ class SlurmJobs:
     def without(self, names: Collection[str]) -> SlurmJobs:
         kept = tuple(one for one in self.submissions if one.name not in names)
         return replace(self, submissions=kept)
+
+    def with_lost(self, states: Mapping[str, str]) -> SlurmJobs:
+        """With the last state of these jobs."""
+        changed = []
+        for one in self.submissions:
+            jobs = {trial: one.job_of(index) for index, trial in enumerate(one.trials)}
+            new = {trial: states[job] for trial, job in jobs.items() if job is not None and job in states}
+            changed.append(replace(one, lost={**one.lost, **new}))
+        return replace(self, submissions=tuple(changed))
+
+    def last_state(self, trial: str) -> str:
+        """In which Slurm showed its last job, which is lost."""
+        jobs = [one for one in self.submissions if trial in one.trials and one.job is not None]
+        return jobs[-1].lost.get(trial, NOT_LISTED) if jobs else NOT_LISTED
 
     def jobs_of(self, trial: str) -> list[str]:
         """Ids of all its jobs, oldest first."""

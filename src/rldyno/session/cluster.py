@@ -114,18 +114,31 @@ class Cluster:
         for trial in listed:
             if not trial.attached and trial.id not in spent and trial_state(trial.directory).failed:
                 put_aside(trial.directory)
+        for name in sorted(spent):
+            self._say(f"{name} is not run again: {self.launcher.fate(name)}, the last of its attempts")
         return [trial for trial in listed if trial.id not in spent]
 
     def submit_and_leave(self, trials: Iterable[PreparedTrial], watcher: Watcher) -> None:
+        """Raises DetachedError; returns where this process must stay, because no job would go on after it."""
         for trial in trials:
             self.launcher.start(watcher.starting(trial))
         if not self.launcher.running():
             return
-        self.launcher.submit()
+        self.launcher.submit(leaving=True)
         if self.options.print_scripts:
             paths = "\n".join(map(str, self.launcher.scripts))
             raise DetachedError(f"nothing was submitted; the batch scripts are\n{paths}")
         count, left = self.launcher.submitted()
+        if not self.launcher.goes_on():
+            if self.options.continued:
+                self._say("Slurm takes no job that would go on after this one: it stays until trials end")
+                return
+            raise Problem(
+                f"cannot detach: Slurm has no job that goes on afterwards ({count} of {count + left} trials "
+                "are queued or running)",
+                fix="the same command without --detach attaches to them, waits for room and goes on",
+                code=1,
+            )
         rest = f"; {left} more follow when the queue has room" if left else ""
         noun = "trial is" if count == 1 else "trials are"
         raise DetachedError(f"{count} {noun} queued or running{rest}. {self.next_steps}")
@@ -136,8 +149,9 @@ class Cluster:
     @property
     def next_steps(self) -> str:
         root = self._directory.root
+        last = "A last job writes the report" if self.launcher.goes_on() else "No job goes on after them yet"
         return (
-            f"A last job writes the report. `rldyno status {root}` shows the jobs, `rldyno cancel {root}` "
+            f"{last}. `rldyno status {root}` shows the jobs, `rldyno cancel {root}` "
             "ends them, the same command attaches again"
         )
 

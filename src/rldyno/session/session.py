@@ -334,7 +334,7 @@ class Session:
             follower = Follower(display, len(trials), self.eta_of(plan, trials), conditions)
             if self.cluster and self.cluster.options.leaves:
                 self.cluster.submit_and_leave(trials, follower)
-                return
+                trials = []  # they were started, and this process stays
             with self.with_events(follower, display.print_line) as watcher:
                 try:
                     run_trials(trials, self.launcher, watcher, stop)
