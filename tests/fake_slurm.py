@@ -88,6 +88,8 @@ def sbatch(state: dict[str, Any], arguments: list[str]) -> int:
     if live + len(ids) > state["room"]:
         return fail("Batch job submission failed: Job violates accounting/QOS policy (job submit limit)")
     given_options = [word for word in arguments if word.startswith(("--dependency=", "--begin="))]
+    if any(number in word.split(":") for word in given_options):  # it would wait for itself
+        return fail("Batch job submission failed: Job dependency problem")
     for id_ in ids:
         job = {"state": "PENDING", "reason": "None", "node": "", "name": options["--job-name"]}
         state["jobs"][id_] = {**job, "after": "".join(given_options)}

@@ -10,7 +10,7 @@ from rldyno.errors import Problem
 from rldyno.launch import slurm, slurm_ledger
 from rldyno.launch.slurm import SlurmLauncher
 from rldyno.launch.slurm_queue import RefusedError
-from slurm_launches import Lab, lab_of, wait
+from slurm_launches import SETTINGS, Lab, lab_of, wait
 
 
 @pytest.fixture
@@ -131,6 +131,22 @@ def test_one_that_is_lost_is_replaced(lab: Lab, fate: str) -> None:
     wait(launcher)
     assert last_jobs(lab) == ["3"]
     assert len([one for one in lab.jobs.submissions if one.continues]) == 1
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_controller_that_has_forgotten_all_jobs(lab: Lab, seen: bool) -> None:
+    """It was killed before it saved them, and gives their ids again."""
+    trials = lab.trials(1)
+    launcher = lab.started(trials, SETTINGS.model_copy(update={"lost_after_s": 3600.0 * seen}))
+    lab.slurm.change(next=1, jobs={})
+    if seen:
+        wait(launcher)
+        assert lab.slurm.live() == [], "its files may be seen late"
+        assert lab.said == []
+        launcher = lab.started(trials)
+    wait(launcher)
+    assert lab.slurm.live() == ["1_0", "2"]
+    assert lab.slurm.jobs["2"]["after"] == "--dependency=afterany:1"
 
 
 def test_a_job_of_somebody_else_with_its_id_is_left_alone(lab: Lab) -> None:

@@ -58,7 +58,7 @@ def test_arrays_are_no_longer_than_the_cluster_allows(lab: Lab) -> None:
     assert list(lab.slurm.jobs) == ["1_0", "1_1", "2_0", "2_1", "3_0", "4"]
 
 
-@pytest.mark.parametrize("fate", ["CANCELLED", "NODE_FAIL", "forgotten"])
+@pytest.mark.parametrize("fate", ["CANCELLED", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY", "forgotten"])
 def test_a_lost_trial_is_submitted_again_and_then_given_up(lab: Lab, fate: str) -> None:
     (trial,) = lab.trials(1)
     launcher = lab.started([trial])

@@ -33,6 +33,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, stderr: str | None) -> None:
         f"{BUSY}{FAILED}Resource temporarily unavailable",
         "sbatch: error: Slurm job queue full, sleeping and retrying",
         f"{FAILED}Unable to create job record, try again",
+        f"{FAILED}Job dependency problem",
     ],
 )
 def test_a_full_queue(words: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from rldyno.records.locks import locked
 from rldyno.records.outcome import Noise, Outcome
 from rldyno.records.slurm_jobs import SlurmFolder, SlurmJobs
 from rldyno.records.trial_state import trial_state
-from rldyno.session.cluster import ClusterOptions
+from rldyno.session.cluster import Cluster, ClusterOptions
 from rldyno.session.reruns import NoiseLimit
 from rldyno.session.session import Options, Session
 from rldyno_rig.result_file import WorkerResult
@@ -165,6 +165,18 @@ def test_nobody_leaves_without_a_job_that_goes_on(lab: Lab) -> None:
     assert "without --detach" in (refused.value.fix or "")
     lab.slurm.change(room=4)
     assert "3 trials are queued or running. A last job writes the report." in lab.submit()
+
+
+@pytest.mark.slow
+def test_who_leaves_with_ctrl_c_reads_whether_a_job_goes_on(lab: Lab) -> None:
+    def left() -> str:
+        cluster = Cluster(ClusterOptions(SETTINGS), Options(), lab.directory, lambda _: None)
+        cluster.attach()
+        return str(cluster.interrupted())
+
+    assert "the jobs go on. No job goes on after them yet. " in left()
+    lab.submit()
+    assert "the jobs go on. A last job writes the report. " in left()
 
 
 @pytest.mark.slow

@@ -217,7 +217,8 @@ class SlurmLauncher:
 
     def _go_on_afterwards(self) -> None:
         """One job waits for all that are known now. It is never ended before its successor is there."""
-        after = list(dict.fromkeys(job.split("_")[0] for job in self._known_jobs()))
+        there = [entry.job for entry in self._watched.values() if entry.job and entry.gone is None]
+        after = list(dict.fromkeys(job.split("_")[0] for job in there))
         old = self._ledger.last_jobs
         if not after or (old and after == self._waited_for):
             return

@@ -19,8 +19,10 @@ _ENDED = {
 _FULL = (
     *("job violates accounting/qos policy", "job queue full", "temporarily unable to accept job"),
     *("resource temporarily unavailable", "job creation temporarily disabled", "unable to create job record"),
+    "job dependency problem",
 )
-"""What sbatch says of a full queue. Its policy may also be that of one job's size or time,"""
+"""What sbatch says of a full queue; and of a job to wait for that the controller has forgotten, which the
+next look shows. Its policy may also be that of one job's size or time,"""
 _LIMIT_NAME = re.compile(r"\b(?:Assoc|QOS)[A-Z]\w+")
 """unless it names the limit: `QOSMaxSubmitJobPerUserLimit`."""
 _NO_ANSWER = (
