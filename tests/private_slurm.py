@@ -71,7 +71,10 @@ KillWait=5
 SlurmctldTimeout=60
 SlurmdTimeout={node_timeout_s}
 {nodes}
-PartitionName=main Nodes=n[1-{count}] Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=main Nodes=n[1-{count}] Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO PriorityTier=1
+PartitionName=urgent Nodes=n[1-{count}] MaxTime=INFINITE State=UP OverSubscribe=NO PriorityTier=2
 """
 
 
@@ -196,15 +199,8 @@ class PrivateSlurm:
 
     def up(self) -> None:
         """Start everything and wait until all nodes are idle."""
-        for name in (
-            "bin",
-            "run",
-            "log",
-            "state",
-            "munge",
-            *self._of_nodes("spool"),
-            *self._of_nodes("tmpfs"),
-        ):
+        of_nodes = [*self._of_nodes("spool"), *self._of_nodes("tmpfs")]
+        for name in ("bin", "run", "log", "state", "munge", *of_nodes):
             (self.home / name).mkdir(parents=True, exist_ok=True)
         (self.home / "munge").chmod(0o700)
         self._write_wrappers()
@@ -291,7 +287,7 @@ class PrivateSlurm:
     def wait_for_nodes(self) -> None:
         deadline = time.monotonic() + _PATIENCE_S
         while True:
-            listed = [self.program("sinfo"), "--noheader", "--Node", "--format=%T"]
+            listed = [self.program("sinfo"), "--noheader", "--partition=main", "--Node", "--format=%T"]
             shown = subprocess.run(listed, env=self.environment, capture_output=True, text=True, check=False)
             states = shown.stdout.split()
             if len(states) == len(self.nodes) and set(states) <= {"idle", "allocated", "mixed", "completing"}:

@@ -70,8 +70,20 @@ def test_a_cancelled_job_is_submitted_again(tmp_path: Path, slurm: PrivateSlurm)
     )
 
 
+def test_a_preempted_job_runs_its_trial_again(tmp_path: Path, slurm: PrivateSlurm) -> None:
+    lab = Lab(tmp_path, slurm, seeds=2, steps=60_000)
+    process = lab.start("--no-report")
+    job, node = lab.first_running()
+    urgent = ["--partition=urgent", f"--nodelist={node}", "--output=/dev/null", "--wrap=true"]
+    slurm.run([slurm.program("sbatch"), *urgent])
+    assert ended(process) == 0, (tmp_path / "lab.log").read_text()
+    assert lab.done() == 2
+    restarts = slurm.run([slurm.program("scontrol"), "show", "job", job])
+    assert "Restarts=1" in restarts, "its node went to the urgent job"
+    assert max(len(lab.jobs.jobs_of(trial)) for trial in lab.jobs.latest()) == 1
+
+
 def test_a_requeued_job_runs_its_trial_again(tmp_path: Path, slurm: PrivateSlurm) -> None:
-    """As after preemption."""
     lab = Lab(tmp_path, slurm, seeds=2, steps=20_000)
     process = lab.start("--no-report")
     job, _ = lab.first_running()

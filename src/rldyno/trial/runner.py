@@ -48,7 +48,9 @@ _CHECK_NS = 1_000_000_000
 _LONGEST_WAIT_S = 0.25
 """A signal only sets a flag: it is noticed after this long at most."""
 _TOLD_WITHIN_S = 2.0
-"""In which Slurm's signal to end a job reaches all of its nodes."""
+"""In which Slurm's signal to end a job reaches all of its processes and nodes."""
+_TERMINATED = (-signal.SIGTERM, 128 + signal.SIGTERM)
+"""Exit codes of a worker that got this signal itself, as all processes of a preempted job do."""
 
 
 def run_trial(
@@ -234,7 +236,8 @@ def _sample_until_end(crew: Crew, probe: Probe, stop: StopFlag) -> Ending:
             next_sample += probe.interval_ns * (1 + (now - next_sample) // probe.interval_ns)
         if may_be_over and crew.over():
             ending = crew.finish()
-            if ending.reason and crew.told_first and _stopped_soon(stop):
+            told_first = crew.told_first or ending.exit_code in _TERMINATED
+            if ending.reason and (stop.set or (told_first and _stopped_soon(stop))):
                 raise StoppedError
             return ending
         if stop.set:
