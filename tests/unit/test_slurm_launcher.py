@@ -187,6 +187,19 @@ def test_a_full_queue_takes_what_it_can(lab: Lab) -> None:
     assert launcher.submitted() == (3, 0)
 
 
+def test_a_full_queue_is_offered_no_other_array(lab: Lab) -> None:
+    """sbatch itself may try for two minutes."""
+    lab.slurm.change(room=2)
+    lab.started([*lab.trials(3), *lab.trials(3, cores=2)])
+    assert lab.slurm.live() == ["1_0", "2"]
+    assert [path.name[-11:] for path in sorted(lab.folder.home.glob("*.sbatch"))] == [
+        "0001.sbatch",  # three trials
+        "0002.sbatch",  # one
+        "0003.sbatch",  # the job that goes on
+    ]
+    assert [words for words in lab.said if words.startswith("Slurm takes no more jobs now")]
+
+
 def test_a_user_without_any_room_is_told(lab: Lab) -> None:
     lab.slurm.change(room=0)
     launcher = lab.launcher()

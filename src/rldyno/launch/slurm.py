@@ -180,7 +180,8 @@ class SlurmLauncher:
                 self._submit_array(needs, part)
 
     def _submit_array(self, needs: Needs, entries: list[_Watched]) -> None:
-        """All, or half of them, half of those … where the queue is too full for all."""
+        """All; or half of them, half of those … and a RefusedError, where the queue is too full for all."""
+        refused: RefusedError | None = None
         while True:
             trials = tuple(entry.trial.id for entry in entries)
             text = partial(
@@ -196,8 +197,10 @@ class SlurmLauncher:
             except RefusedError as error:
                 if len(entries) == 1 or not error.answered:
                     raise
-                entries = entries[: len(entries) // 2]
+                refused, entries = error, entries[: len(entries) // 2]
             else:
+                if refused:
+                    raise refused  # sbatch may try for minutes: no other array is offered now
                 return
 
     def _assign(self, new: Submission, job: str) -> None:
