@@ -36,6 +36,8 @@ def test_it_has_its_place_before_the_trials(lab: Lab) -> None:
     assert lab.slurm.live() == ["1", "2_0", "2_1"]
     assert lab.slurm.jobs["1"]["after"] == "--dependency=afterany:2"
     assert launcher.submitted() == (2, 3)
+    (said,) = lab.said
+    assert said.endswith("(job submit limit))"), "it leaves, and does not try again"
     assert launcher.goes_on()
 
 

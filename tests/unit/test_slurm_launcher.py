@@ -298,6 +298,8 @@ def test_status_names_the_jobs(lab: Lab) -> None:
         "job 2 goes on when they have ended",
         "lost  c1.s3: job 1_3 (CANCELLED)",
     ]
+    lab.slurm.set("2", "RUNNING")
+    assert "job 2 goes on now" in job_lines(lab.directory)
     lab.started([trials[3]])
     lab.slurm.set("3_0", "NODE_FAIL")
     assert job_lines(lab.directory)[-1] == "lost  c1.s3: job 3_0 (NODE_FAIL), the last of 2"

@@ -159,7 +159,7 @@ class SlurmLauncher:
         try:
             self._submit_arrays(waiting)
         except RefusedError as error:
-            self._wait_for_room(error)
+            self._wait_for_room(error, "" if leaving else f"; trying again every {_RETRY_S:g} s")
         self._go_on_afterwards()
 
     def _submit_arrays(self, waiting: Iterable[_Watched]) -> None:
@@ -244,7 +244,7 @@ class SlurmLauncher:
     def _give_up_last(self) -> None:
         self._ledger.cancel(self._ledger.last_jobs)
 
-    def _wait_for_room(self, error: RefusedError) -> None:
+    def _wait_for_room(self, error: RefusedError, until: str) -> None:
         self._next_try = time.monotonic() + _RETRY_S
         nothing = error.answered and not self._known_jobs() and self._ledger.look()
         if nothing and not any(job.live for job in self._ledger.listed.values()):
@@ -253,7 +253,7 @@ class SlurmLauncher:
                 fix="see `sacctmgr show assoc` and [slurm] in the config file for limits",
                 code=1,
             )
-        self._say_once(f"Slurm takes no more jobs now ({error}); trying again every {_RETRY_S:g} s")
+        self._say_once(f"Slurm takes no more jobs now ({error}){until}")
 
     def _say_once(self, words: str) -> None:
         if words != self._told:

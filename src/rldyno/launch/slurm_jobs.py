@@ -67,7 +67,9 @@ def job_lines(directory: ResultsDirectory, queue: Queue | None = None) -> list[s
     running = [_described(job) for job in own if job.live and not job.queued and job.id in trials]
     lines = [_line("queued", queued), _line("running", running)]
     lines += [
-        f"job {job.id} goes on when they have ended" for job in own if job.live and job.id not in trials
+        f"job {job.id} goes on {'when they have ended' if job.queued else 'now'}"
+        for job in own
+        if job.live and job.id not in trials
     ]
     for trial, id_ in jobs.latest().items():
         known = listed.get(id_)
