@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 
 import rldyno_rig
-from rldyno.division.measure import OPEN_FORMS, ask, prove
+from rldyno.division.measure import OPEN_FORMS, PROOF_SEED, ask, prove
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig import hyper
 from rldyno_rig.open.curve import Goal
 from rldyno_rig.open.job_file import OpenFound, OpenJob, OpenLearned
-from rldyno_rig.open.problem import PARTS, shipped
+from rldyno_rig.open.problem import PARTS, Problem, shipped
+from rldyno_rig.open.proof import closed_run
+from rldyno_rig.schema import TRACED_STEPS
 
 ENVIRONMENTS = ("CartPole-v1", "MountainCar-v0")
 FORMS = [(framework, algorithm) for framework, forms in OPEN_FORMS.items() for algorithm in forms]
@@ -28,8 +30,18 @@ CHANGES: dict[str, dict[str, Any]] = {
     "a2c": {"hidden": (32, 32), "entropy_coefficient": 0.02},
     "dqn": {"hidden": (32, 32), "learning_starts": 100, "target_sync": 100, "epsilon_steps": 200},
 }
-SEVERAL = {"hidden": (8, 8), "environments": 4, "n_step": 1, "train_every": 6, "learning_starts": 101}
-"""DQN where updates follow one or two steps of the environments in turn."""
+SEVERAL = {
+    **CHANGES["dqn"],
+    "environments": 4,
+    "train_every": 6,
+    "learning_starts": 101,
+    "capacity": 301,
+    "updates_per_train": 2,
+    "learning_rate": 3e-3,
+}
+"""DQN where updates follow one or two steps of the environments in turn, and the memory wraps around."""
+N_STEPS = (1, 3, 12)
+"""Many episodes of CartPole are shorter than 12 steps."""
 EXACT = {"numpy"}
 """Frameworks with the sines of the closed division."""
 
@@ -49,13 +61,26 @@ def test_an_open_form_equals_the_closed_division(
 
 
 @pytest.mark.timeout(1800)
+@pytest.mark.parametrize("n_step", N_STEPS)
 @pytest.mark.parametrize("framework", [name for name, forms in OPEN_FORMS.items() if "dqn" in forms])
-def test_open_dqn_of_several_environments_updates_when_the_closed_one_does(
-    framework: str, interpreters: dict[str, Interpreter]
+def test_open_dqn_of_several_environments_learns_from_what_the_closed_one_does(
+    framework: str, n_step: int, interpreters: dict[str, Interpreter]
 ) -> None:
-    values = shipped("dqn", "CartPole-v1", **{**CHANGES["dqn"], **SEVERAL})
+    """Updates at the same steps, from the same transitions of n steps."""
+    values = shipped("dqn", "CartPole-v1", **SEVERAL, n_step=n_step)
     proof = prove(framework, "dqn", "CartPole-v1", values, interpreters[framework])
     assert (proof.actions, proof.first_other) == (2000, None)
+
+
+@pytest.mark.parametrize("n_step", N_STEPS)
+def test_actions_show_what_the_memory_holds(n_step: int) -> None:
+    """Else equal actions would prove little: a policy that always pushes to the left takes them, too."""
+    taken = []
+    for capacity in (SEVERAL["capacity"], SEVERAL["capacity"] + 4):
+        values = shipped("dqn", "CartPole-v1", **{**SEVERAL, "capacity": capacity}, n_step=n_step)
+        task = Problem("dqn", "CartPole-v1", values, dtype="float64", seed=PROOF_SEED)
+        taken.append(closed_run(task, TRACED_STEPS).actions)
+    assert np.mean(taken[0] != taken[1]) > 0.1
 
 
 @pytest.mark.timeout(1800)

@@ -36,6 +36,7 @@ OPEN_FORMS: Mapping[str, tuple[str, ...]] = {
 """Framework → algorithms that it has an open form of."""
 CLOSED_MODES = {"jax": "jit", "torch": "compile", "tensorflow": "xla", "numpy": "eager"}
 """The mode of the closed division that a framework's open form is shown beside."""
+PROOF_SEED = 3
 TIME_LIMIT_S = 1800.0
 CLOSED_STEPS = 20_480
 """Environment steps of one trial of the closed division, where a round has not more."""
@@ -134,7 +135,8 @@ def prove(
 ) -> OpenProof:
     """Compare an open form with the closed division, in float64."""
     backend = toolchain(framework).backend
-    job = OpenJob(backend, algorithm, environment, hyper.to_json(values), dtype="float64", seed=3, prove=True)
+    numbers = hyper.to_json(values)
+    job = OpenJob(backend, algorithm, environment, numbers, dtype="float64", seed=PROOF_SEED, prove=True)
     return OpenProof.from_json(ask(job, interpreter))
 
 

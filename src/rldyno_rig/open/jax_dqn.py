@@ -12,12 +12,12 @@ from rldyno_rig.algorithms.replayed import first_update
 from rldyno_rig.open.jax_net import Descent, Net, act_outputs, backward, descend, forward, with_ones
 from rldyno_rig.open.jax_random import draw_bits, uniform
 from rldyno_rig.open.problem import ACTING, LEARNING, ROUND_STEPS, Problem, n_step_tables
+from rldyno_rig.open.windows import CUT_OFF, GOES_ON, TERMINATED, ring_of, size_of, stored, window
 
 Batch = Tuple[Array, ...]
 
 LONG_AGO = -(1 << 30)
 """Counters that have nothing to wait for stay above this."""
-GOES_ON, CUT_OFF, TERMINATED = 0, 1, 2
 
 
 class Draws(NamedTuple):
@@ -40,8 +40,10 @@ class Carry(NamedTuple):
     """[time · environments, observation + what followed it + action, how the step ended], a ring of steps."""
     at: Array
     """Steps of each environment that are in the memory or were."""
-    complete: Array
-    """Those of which the n steps that follow are known."""
+    added: Array
+    waiting: Array
+    waits: Array
+    """As `windows` counts transitions, steps that wait, and steps that waited after each row."""
     until_train: Array
     until_sync: Array
     state: Array
@@ -63,24 +65,24 @@ class Dqn:
         hyper = self.hyper
         self.count = hyper.environments
         self.rows = ROUND_STEPS * self.count
-        self.kept = max(1, hyper.capacity // self.count)
-        self.ring = self.kept + hyper.n_step - 1
+        self.ring = ring_of(hyper)
         self.last_step = max(hyper.schedule_steps, hyper.epsilon_steps)
         returns, discounts = n_step_tables(problem)
         self.returns, self.discounts = returns.astype(self.dtype), discounts.astype(self.dtype)
 
     def start(self, params: Any, state: np.ndarray) -> Carry:
         hyper, descent = self.hyper, self.net.start(params)
-        memory = jnp.zeros((self.ring * self.count, 2 * self.task.components + 2), self.dtype)
+        memory = jnp.zeros((self.ring.rows, 2 * self.task.components + 2), self.dtype)
         numbers = dict(
             until_train=first_update(hyper, self.count),
             until_sync=hyper.target_sync,
-            **dict.fromkeys(("at", "complete", "step", "episodes", "episode_steps"), 0),
+            **dict.fromkeys(("at", "added", "waiting", "step", "episodes", "episode_steps"), 0),
         )
         return Carry(
             descent=descent,
             target=jnp.copy(descent.flat),
             memory=memory,
+            waits=jnp.zeros(self.ring.waits, np.int32),
             state=jnp.asarray(state.astype(self.dtype)),
             length=jnp.zeros(self.count, np.int32),
             **{name: jnp.array(value, np.int32) for name, value in numbers.items()},
@@ -155,14 +157,16 @@ class Dqn:
         ended = terminated | late
         how = jnp.where(terminated, TERMINATED, jnp.where(late, CUT_OFF, GOES_ON)).astype(self.dtype)
         rows = jnp.concatenate([self.observe(carry.state), self.observe(after), number[None], how[None]]).T
-        place = (carry.at % np.int32(self.ring)) * np.int32(self.count)
-        at = carry.at + np.int32(1)
-        # A window that an episode's end has closed is complete at once. Of several environments not all end.
-        known = jnp.maximum(carry.complete, at - np.int32(self.hyper.n_step - 1))
+        place = (carry.at % np.int32(self.ring.steps)) * np.int32(self.count)
+        added, waiting, waits = stored(jnp, self.ring, carry.added, carry.waiting, ended, length)
+        if self.ring.waits:
+            waits = lax.dynamic_update_slice(carry.waits, waits, (place,))
         return carry._replace(
             memory=lax.dynamic_update_slice(carry.memory, rows, (place, np.int32(0))),
-            at=at,
-            complete=jnp.where(ended[0], at, known) if self.count == 1 else known,
+            at=carry.at + np.int32(1),
+            added=added,
+            waiting=waiting,
+            waits=waits if self.ring.waits else carry.waits,
             until_train=carry.until_train - np.int32(self.count),
             until_sync=carry.until_sync - np.int32(self.count),
             state=jnp.where(ended, reset, after),
@@ -183,21 +187,19 @@ class Dqn:
 
     def batch(self, carry: Carry, numbers: Array) -> Batch:
         """obs, action, return, discount, next_obs of the transitions at these places of the memory."""
-        n, count, components = self.hyper.n_step, np.int32(self.count), self.task.components
-        size = jnp.minimum(carry.complete, np.int32(self.kept))
-        place = (numbers * (size * count).astype(self.dtype)).astype(np.int32)
-        start = carry.complete - size + place // count
-        steps = (start[:, None] + np.arange(n, dtype=np.int32)) % np.int32(self.ring)
-        rows = steps * count + (place % count)[:, None]
-        if n == 1:
-            taken = last = carry.memory[rows[:, 0]]
-            length = jnp.ones_like(start)
-        else:
-            ends = carry.memory[rows, 2 * components + 1] > GOES_ON
-            first = jnp.where(ends.any(1), lax.argmax(ends, 1, np.int32), np.int32(n - 1))
-            length = first + np.int32(1)
-            taken = carry.memory[rows[:, 0]]
-            last = carry.memory[jnp.take_along_axis(rows, first[:, None], 1)[:, 0]]
+        components, memory = self.task.components, carry.memory
+        size = size_of(jnp, self.ring, carry.added)
+        place = (numbers * size.astype(self.dtype)).astype(np.int32)
+        first_row, last_row, length = window(
+            jnp,
+            self.ring,
+            (carry.at, carry.added, carry.waiting),
+            place,
+            carry.waits.__getitem__,
+            lambda row: memory[row][:, -1] == GOES_ON,
+        )
+        taken = memory[first_row]
+        last = taken if last_row is first_row else memory[last_row]
         goes_on = last[:, -1] != TERMINATED
         discount = jnp.where(goes_on, jnp.asarray(self.discounts)[length], 0)
         obs, next_obs = taken[:, :components], last[:, components : 2 * components]

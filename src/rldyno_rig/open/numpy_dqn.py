@@ -10,10 +10,9 @@ from rldyno_rig.algorithms.dqn import DqnBatch
 from rldyno_rig.algorithms.replayed import first_update
 from rldyno_rig.open.numpy_loop import Drawn, NumpyLoop
 from rldyno_rig.open.problem import ROUND_STEPS, Problem, n_step_tables
+from rldyno_rig.open.windows import CUT_OFF, GOES_ON, TERMINATED, ring_of, size_of, stored, window
 from rldyno_rig.parts.schedules import linear
 from rldyno_rig.spec import Params
-
-GOES_ON, CUT_OFF, TERMINATED = 0, 1, 2
 
 
 class NumpyDqn(NumpyLoop):
@@ -21,12 +20,13 @@ class NumpyDqn(NumpyLoop):
         super().__init__(problem, weights, first)
         hyper, count, components = self.hyper, self.hyper.environments, self.task.components
         self.round_steps = ROUND_STEPS * count
-        self.kept = max(1, hyper.capacity // count)
-        self.ring = self.kept + hyper.n_step - 1
-        self.obs, self.next_obs = (np.zeros((self.ring, count, components), np.float32) for _ in range(2))
-        self.action = np.zeros((self.ring, count), np.int64)
-        self.ended = np.zeros((self.ring, count), np.int8)
-        self.at = self.complete = 0
+        self.ring = ring_of(hyper)
+        shape = (self.ring.steps, count)
+        self.obs, self.next_obs = (np.zeros((*shape, components), np.float32) for _ in range(2))
+        self.action = np.zeros(shape, np.int64)
+        self.waits = np.zeros(self.ring.waits, np.int64)
+        self.ended = np.zeros(shape, np.int8)
+        self.at = self.added = self.waiting = 0
         self.next_train, self.next_sync = first_update(hyper, count), hyper.target_sync
         self.returns, self.discounts = (table.astype(self.dtype) for table in n_step_tables(problem))
         self.rate_at = linear(hyper.learning_rate, hyper.learning_rate_end, hyper.schedule_steps)
@@ -65,32 +65,28 @@ class NumpyDqn(NumpyLoop):
 
     def store(self, obs: np.ndarray, action: np.ndarray, resets: np.ndarray) -> None:
         moved, terminated, late = self.advance(action)
-        place = self.at % self.ring
+        place, ended = self.at % self.ring.steps, terminated | late
         self.obs[place], self.next_obs[place], self.action[place] = obs, moved.T, action
         self.ended[place] = np.where(terminated, TERMINATED, np.where(late, CUT_OFF, GOES_ON))
-        ended = terminated | late
+        added, waiting, waits = stored(np, self.ring, self.added, self.waiting, ended, self.length)
+        self.added, self.waiting = int(added), int(waiting)
+        if self.ring.n_step > 1:
+            self.waits[place * len(waits) :][: len(waits)] = waits
         self.begin_again(moved, ended, resets)
         self.at += 1
-        self.complete = max(self.complete, self.at - (self.hyper.n_step - 1))
-        if len(ended) == 1 and ended[0]:
-            # A window that an episode's end has closed is complete at once.
-            self.complete = self.at
 
     def batch(self, numbers: np.ndarray) -> DqnBatch:
         """The transitions at these places of the memory."""
-        n, count = self.hyper.n_step, self.hyper.environments
-        size = min(self.complete, self.kept)
-        place = (numbers * (size * count)).astype(np.int64)
-        env, start = place % count, self.complete - size + place // count
-        steps = (start[:, None] + np.arange(n)) % self.ring
-        ends = self.ended[steps, env[:, None]]
-        last = np.where(ends.any(1), (ends != GOES_ON).argmax(1), n - 1)
-        rows = np.arange(len(place))
-        discount = np.where(ends[rows, last] == TERMINATED, 0, self.discounts[last + 1])
+        obs, action, ended, next_obs = (
+            rows.reshape(self.ring.rows, *rows.shape[2:])
+            for rows in (self.obs, self.action, self.ended, self.next_obs)
+        )
+        place = (numbers * size_of(np, self.ring, self.added)).astype(np.int64)
+        counts = self.at, self.added, self.waiting
+        first, last, steps = window(
+            np, self.ring, counts, place, self.waits.__getitem__, lambda row: ended[row] == GOES_ON
+        )
+        discount = np.where(ended[last] == TERMINATED, 0, self.discounts[steps])
         return DqnBatch(
-            self.obs[steps[:, 0], env],
-            self.action[steps[:, 0], env],
-            self.returns[last + 1],
-            discount.astype(self.dtype),
-            self.next_obs[steps[rows, last], env],
+            obs[first], action[first], self.returns[steps], discount.astype(self.dtype), next_obs[last]
         )

@@ -22,10 +22,10 @@ from rldyno_rig.open.tensorflow_loops import (
     uniform,
 )
 from rldyno_rig.open.tensorflow_net import Descent, Net, act_outputs, backward, descend, forward, with_ones
+from rldyno_rig.open.windows import CUT_OFF, GOES_ON, TERMINATED, ring_of, size_of, stored, window
 
 LONG_AGO = -(1 << 30)
 """Counters that have nothing to wait for stay above this."""
-GOES_ON, CUT_OFF, TERMINATED = 0, 1, 2
 
 
 class Draws(NamedTuple):
@@ -48,8 +48,10 @@ class Carry(NamedTuple):
     """[time · environments, observation + what followed it + action, how the step ended], a ring of steps."""
     at: Tensor
     """Steps of each environment that are in the memory or were."""
-    complete: Tensor
-    """Those of which the n steps that follow are known."""
+    added: Tensor
+    waiting: Tensor
+    waits: Tensor
+    """As `windows` counts transitions, steps that wait, and steps that waited after each row."""
     until_train: Tensor
     until_sync: Tensor
     state: Tensor
@@ -71,8 +73,7 @@ class Dqn:
         hyper = self.hyper
         self.count = hyper.environments
         self.rows = ROUND_STEPS * self.count
-        self.kept = max(1, hyper.capacity // self.count)
-        self.ring = self.kept + hyper.n_step - 1
+        self.ring = ring_of(hyper)
         self.last_step = max(hyper.schedule_steps, hyper.epsilon_steps)
         self.returns, self.discounts = (table.astype(self.dtype) for table in n_step_tables(problem))
         self.actions = np.arange(self.task.actions, dtype=self.dtype)[:, None]
@@ -82,12 +83,13 @@ class Dqn:
         numbers = dict(
             until_train=first_update(hyper, self.count),
             until_sync=hyper.target_sync,
-            **dict.fromkeys(("at", "complete", "step", "episodes", "episode_steps"), 0),
+            **dict.fromkeys(("at", "added", "waiting", "step", "episodes", "episode_steps"), 0),
         )
         return Carry(
             descent=descent,
             target=tf.identity(descent.flat),
-            memory=tf.zeros((self.ring * self.count, 2 * self.task.components + 2), self.dtype),
+            memory=tf.zeros((self.ring.rows, 2 * self.task.components + 2), self.dtype),
+            waits=tf.zeros(self.ring.waits, tf.int32),
             state=tf.constant(state.astype(self.dtype)),
             length=tf.zeros(self.count, tf.int32),
             **{name: tf.constant(value, tf.int32) for name, value in numbers.items()},
@@ -153,15 +155,16 @@ class Dqn:
         how = tf.cast(tf.where(terminated, TERMINATED, tf.where(late, CUT_OFF, GOES_ON)), self.dtype)
         seen_as = (observe(state, self.dtype) for state in (carry.state, after))
         rows = tf.transpose(tf.concat([*seen_as, action[None], how[None]], 0))
-        place, at = carry.at % self.ring * self.count, carry.at + 1
-        known = tf.maximum(carry.complete, at - (self.hyper.n_step - 1))
-        if self.count == 1:
-            # A window that an episode's end has closed is complete at once. Of several not all end.
-            known = tf.where(ended[0], at, known)
+        place = carry.at % self.ring.steps * self.count
+        added, waiting, waits = stored(XP, self.ring, carry.added, carry.waiting, ended, length)
+        if self.ring.waits:
+            waits = xla.dynamic_update_slice(carry.waits, waits, place[None])
         return carry._replace(
             memory=xla.dynamic_update_slice(carry.memory, rows, tf.stack([place, 0])),
-            at=at,
-            complete=known,
+            at=carry.at + 1,
+            added=added,
+            waiting=waiting,
+            waits=waits if self.ring.waits else carry.waits,
             until_train=carry.until_train - self.count,
             until_sync=carry.until_sync - self.count,
             state=tf.where(ended, reset, after),
@@ -181,20 +184,21 @@ class Dqn:
 
     def batch(self, carry: Carry, numbers: Tensor) -> List[Tensor]:
         """obs, action, return, discount, next_obs of the transitions at these places of the memory."""
-        n, count, components = self.hyper.n_step, self.count, self.task.components
-        size = tf.minimum(carry.complete, self.kept)
-        place = tf.cast(numbers * tf.cast(size * count, self.dtype), tf.int32)
-        start, window = carry.complete - size + place // count, np.arange(n, dtype=np.int32)
-        rows = (start[:, None] + window) % self.ring * count + (place % count)[:, None]
-        first = tf.zeros_like(start)
-        if n > 1:
-            ends = tf.gather(carry.memory, rows)[:, :, -1] > GOES_ON
-            # Of the steps of a window, the first that ended an episode, else its last.
-            first = tf.reduce_min(tf.where(ends, window, n - 1), 1)
-        taken = tf.gather(carry.memory, rows[:, 0])
-        last = tf.gather(carry.memory, tf.gather(rows, first, batch_dims=1))
+        components, memory = self.task.components, carry.memory
+        size = size_of(XP, self.ring, carry.added)
+        place = tf.cast(numbers * tf.cast(size, self.dtype), tf.int32)
+        first_row, last_row, length = window(
+            XP,
+            self.ring,
+            (carry.at, carry.added, carry.waiting),
+            place,
+            lambda row: tf.gather(carry.waits, row),
+            lambda row: tf.gather(memory, row)[:, -1] == GOES_ON,
+        )
+        taken = tf.gather(memory, first_row)
+        last = taken if last_row is first_row else tf.gather(memory, last_row)
         goes_on = tf.cast(last[:, -1] != TERMINATED, self.dtype)
-        discount, returned = (tf.gather(table, first + 1) for table in (self.discounts, self.returns))
+        discount, returned = (tf.gather(table, length) for table in (self.discounts, self.returns))
         obs, next_obs = taken[:, :components], last[:, components : 2 * components]
         return [obs, taken[:, 2 * components], returned, discount * goes_on, next_obs]
 

@@ -10,8 +10,8 @@ import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla
 
 Tensor = Any
-XP = SimpleNamespace(sin=tf.sin, cos=tf.cos, clip=tf.clip_by_value, where=tf.where)
-"""For `OpenTask.advance`."""
+XP = SimpleNamespace(sin=tf.sin, cos=tf.cos, clip=tf.clip_by_value, where=tf.where, cumsum=tf.cumsum)
+"""For `tasks` and `windows`."""
 
 
 def scan(

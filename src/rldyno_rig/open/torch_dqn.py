@@ -17,9 +17,8 @@ from rldyno_rig.backends.torch_compiled import Program
 from rldyno_rig.open.problem import ROUND_STEPS, Problem, n_step_tables
 from rldyno_rig.open.torch_loop import Drawn, Plan, TorchLoop, place
 from rldyno_rig.open.torch_net import Descent, Weights
+from rldyno_rig.open.windows import CUT_OFF, GOES_ON, TERMINATED, ring_of, size_of, stored, window
 from rldyno_rig.spec import Params
-
-GOES_ON, CUT_OFF, TERMINATED = 0, 1, 2
 
 
 class Held(NamedTuple):
@@ -28,10 +27,13 @@ class Held(NamedTuple):
     target: Tensor
     memory: Tensor
     """[time · environments, observation + what followed it + action, how the step ended], a ring of steps."""
+    waits: Tensor
+    """Steps that waited after each row of the memory, as `windows` counts them."""
     at: Tensor
     """Steps of each environment that are in the memory or were."""
-    complete: Tensor
-    """Those of which the n steps that follow are known."""
+    added: Tensor
+    waiting: Tensor
+    """As `windows` counts transitions, and steps that wait."""
     until_sync: Tensor
     step: Tensor
     """Environment steps taken."""
@@ -61,13 +63,14 @@ class TorchDqn(TorchLoop):
         super().__init__(problem, weights, first)
         hyper, count = self.hyper, self.count
         self.round_steps = ROUND_STEPS * count
-        self.kept = max(1, hyper.capacity // count)
-        self.ring = self.kept + hyper.n_step - 1
+        self.ring = ring_of(hyper)
         self.held = Held(
             target=self.descent.flat.clone(),
-            memory=torch.zeros(self.ring * count, 2 * self.task.components + 2, **self.kind),
+            memory=torch.zeros(self.ring.rows, 2 * self.task.components + 2, **self.kind),
+            waits=torch.zeros(self.ring.waits, dtype=torch.int64, device=self.device),
             at=self.number(0),
-            complete=self.number(0),
+            added=self.number(0),
+            waiting=self.number(0),
             until_sync=self.number(hyper.target_sync),
             step=self.number(0),
             state=self.tensor(first),
@@ -76,10 +79,9 @@ class TorchDqn(TorchLoop):
         )
         self.returns, self.discounts = map(self.tensor, n_step_tables(problem))
         self.environments = torch.arange(count, device=self.device)
-        self.window = torch.arange(hyper.n_step, device=self.device)
         self.until_train = first_update(hyper, count)
         self.usual = self.at_once(max(1, hyper.train_every // count))
-        if self.usual > self.ring:
+        if self.usual > self.ring.steps:
             self.usual = 1
         self.programs: Dict[Tuple[int, bool], Program] = {}
 
@@ -132,24 +134,28 @@ class TorchDqn(TorchLoop):
         held_at, draws_at = len(Descent._fields), len(Descent._fields) + len(Held._fields)
         descent, held = Descent(*tensors[:held_at]), Held(*tensors[held_at:draws_at])
         draws = Draws(*tensors[draws_at:])
-        after, rows, synced = self.steps(descent.flat, held, draws)
+        after, rows, waits, synced = self.steps(descent.flat, held, draws)
         time = torch.arange(len(rows), device=self.device)
-        places = ((held.at + time) % self.ring)[:, None] * self.count + self.environments
+        places = ((held.at + time) % self.ring.steps)[:, None] * self.count + self.environments
         held.memory.index_put_((places.reshape(-1),), torch.cat(rows))
+        if self.ring.waits:
+            held.waits.index_put_((places.reshape(-1),), torch.cat(waits))
         # No weights change before the last step: one copy stands for all that were due until then.
         for one in synced[:-1]:
             after = after._replace(target=torch.where(one, descent.flat, after.target))
         new = self.learn(descent, after, draws.sample[-1]) if learns else descent
         place(descent, new)
         after = after._replace(target=torch.where(synced[-1], new.flat, after.target))
-        place((held.target, *held[2:]), (after.target, *after[2:]))
+        place((held.target, *held[3:]), (after.target, *after[3:]))
         return (torch.stack([row[:, -2] for row in rows]),)
 
-    def steps(self, flat: Tensor, held: Held, draws: Draws) -> Tuple[Held, List[Tensor], List[Tensor]]:
-        """(what is held after them, rows of the memory of each, whether the target is due after each)."""
+    def steps(
+        self, flat: Tensor, held: Held, draws: Draws
+    ) -> Tuple[Held, List[Tensor], List[Tensor], List[Tensor]]:
+        """(what is held after them, of each: its rows, what waits after them, whether the target is due)."""
         hyper, weights = self.hyper, self.net.views(flat)
-        _, _, at, complete, until_sync, step, state, length, counts = held
-        rows, synced = [], []
+        _, _, _, at, added, waiting, until_sync, step, state, length, counts = held
+        rows, waits, synced = [], [], []
         for explore, random, reset in zip(*draws[:3]):
             action = self.choose(weights, state, step, explore, random) if self.acts else random
             moved, length, terminated, late = self.advance(state, action, length)
@@ -157,16 +163,15 @@ class TorchDqn(TorchLoop):
             how = torch.where(terminated, TERMINATED, torch.where(late, CUT_OFF, GOES_ON)).to(self.dtype)
             rows.append(torch.cat((self.observe(state), self.observe(moved), action[None], how[None])).T)
             at, step, until_sync = at + 1, step + self.count, until_sync - self.count
-            complete = torch.maximum(complete, at - (hyper.n_step - 1))
-            if self.count == 1:
-                # A window that an episode's end has closed is complete at once. Of several not all end.
-                complete = torch.where(ended[0], at, complete)
+            lasted = length.to(torch.int64)
+            added, waiting, after = stored(torch, self.ring, added, waiting, ended, lasted)
+            waits.append(after)
             synced.append(until_sync <= 0)
             until_sync = until_sync + synced[-1] * hyper.target_sync
             counts = counts + torch.stack((ended.sum(), (length * ended).sum().to(torch.int64)))
             state, length = torch.where(ended, reset, moved), torch.where(ended, 0, length)
-        numbers = at, complete, until_sync, step, state, length, counts
-        return Held(held.target, held.memory, *numbers), rows, synced
+        numbers = at, added, waiting, until_sync, step, state, length, counts
+        return Held(held.target, held.memory, held.waits, *numbers), rows, waits, synced
 
     def choose(
         self, weights: Weights, state: Tensor, step: Tensor, explore: Tensor, random: Tensor
@@ -187,20 +192,22 @@ class TorchDqn(TorchLoop):
 
     def batch(self, held: Held, numbers: Tensor) -> List[Tensor]:
         """obs, action, return, discount, next_obs of the transitions at these places of the memory."""
-        n, count, components, memory = self.hyper.n_step, self.count, self.task.components, held.memory
-        size = torch.clamp(held.complete, max=self.kept)
-        at = (numbers * (size * count).to(self.dtype)).to(torch.int64)
-        start = held.complete - size + at // count
-        rows = (start[:, None] + self.window) % self.ring * count + (at % count)[:, None]
-        first = torch.zeros_like(start)
-        if n > 1:
-            ends = memory[rows, 2 * components + 1] > GOES_ON
-            # Of the steps of a window, the first that ended an episode, else its last.
-            first = torch.where(ends, self.window, n - 1).amin(1)
-        taken, last = memory[rows[:, 0]], memory[rows.gather(1, first[:, None])[:, 0]]
-        discount = torch.where(last[:, -1] != TERMINATED, self.discounts[first + 1], 0)
+        components, memory = self.task.components, held.memory
+        size = size_of(torch, self.ring, held.added)
+        chosen = (numbers * size.to(self.dtype)).to(torch.int64)
+        first_row, last_row, steps = window(
+            torch,
+            self.ring,
+            (held.at, held.added, held.waiting),
+            chosen,
+            held.waits.__getitem__,
+            lambda row: memory[row, -1] == GOES_ON,
+        )
+        taken = memory[first_row]
+        last = taken if last_row is first_row else memory[last_row]
+        discount = torch.where(last[:, -1] != TERMINATED, self.discounts[steps], 0)
         obs, next_obs = taken[:, :components], last[:, components : 2 * components]
-        return [obs, taken[:, 2 * components], self.returns[first + 1], discount, next_obs]
+        return [obs, taken[:, 2 * components], self.returns[steps], discount, next_obs]
 
     def update_on(self, descent: Descent, batch: Sequence[Tensor], rate: Tensor, target: Tensor) -> Descent:
         """As `reference.losses.dqn`."""
