@@ -20,6 +20,7 @@ from rldyno.division.record import OpenRecord, OpenRow
 from rldyno.errors import Problem
 from rldyno_rig.envs import classic
 from rldyno_rig.hyper import to_json
+from rldyno_rig.open import job as job_module
 from rldyno_rig.open import numpy_
 from rldyno_rig.open.job import measure
 from rldyno_rig.open.job_file import OpenFound, OpenJob
@@ -99,6 +100,20 @@ def test_a_loop_is_measured() -> None:
     assert found.best == max(found.steps_per_s) > 0
     assert len(found.returns) == 2
     assert all(8 <= returned <= 500 for returned in found.returns if returned is not None)
+
+
+def test_rounds_are_counted_without_what_a_loop_compiles_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round takes 1 ms; the third captures a graph for 2 s, and the 17th compiles for 9 s."""
+    now, done = 0.0, 0
+
+    def run(rounds: int) -> None:
+        nonlocal now, done
+        late = {2: 2.0, 16: 9.0}
+        now += 0.001 * rounds + sum(spent for at, spent in late.items() if done <= at < done + rounds)
+        done += rounds
+
+    monkeypatch.setattr(job_module.time, "perf_counter", lambda: now)
+    assert job_module._rounds_for(SimpleNamespace(run=run), seconds=1.0) == 1000  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
