@@ -60,7 +60,7 @@ class Dqn:
     def __init__(self, problem: Problem) -> None:
         self.task, self.hyper = problem.task, problem.hyper
         self.dtype = np.dtype(problem.dtype)
-        self.net = Net(problem.spec, problem.dtype)
+        self.net = Net(problem.spec, problem.dtype, problem.device)
         self.acts, self.learns = ACTING in problem.parts, LEARNING in problem.parts
         hyper = self.hyper
         self.count = hyper.environments

@@ -14,9 +14,13 @@ import numpy as np
 from jax import Array, lax
 
 from rldyno_rig.open.joined import JoinedNet
-from rldyno_rig.spec import Params
+from rldyno_rig.spec import Params, Spec
 
 Weights = Dict[str, Array]
+FEW_ROWS = 1024
+"""On a GPU so many rows or fewer are multiplied by sums, which fuse: a step of the loop is fewer kernels then."""
+PART_ROWS = 256
+"""Rows of one part of a gradient on a GPU. cuBLAS gives a whole product of few outputs and many rows to one multiprocessor."""
 
 
 class Descent(NamedTuple):
@@ -31,6 +35,10 @@ class Descent(NamedTuple):
 
 class Net(JoinedNet):
     """The flat vector as JAX's arrays."""
+
+    def __init__(self, spec: Spec, dtype: str, device: str) -> None:
+        super().__init__(spec, dtype)
+        self.on_gpu = device != "cpu"
 
     def named(self, flat: Array) -> Weights:
         pieces = zip(self.shapes.items(), lax.split(flat, self.sizes))
@@ -82,7 +90,7 @@ def backward(net: Net, weights: Weights, x: Array, tape: Any, gradients: Sequenc
     found: Weights = {}
     arriving: Dict[str, Array] = {}
     for (name, torso, _), g in zip(net.heads, gradients):
-        found[name + ".w"], found[name + ".b"] = layers[torso][-1] @ g.T, g.sum(1)
+        found[name + ".w"], found[name + ".b"] = outer(net, layers[torso][-1], g), g.sum(1)
         back = weights[name + ".w"] @ g
         arriving[torso] = arriving[torso] + back if torso in arriving else back
     for torso in net.torsos:
@@ -90,25 +98,40 @@ def backward(net: Net, weights: Weights, x: Array, tape: Any, gradients: Sequenc
         for layer in range(len(net.hidden) - 1, 0, -1):
             name = "{}.{}".format(torso, layer)
             g = net.slope(layers[torso][layer], g)
-            found[name + ".w"], found[name + ".b"] = layers[torso][layer - 1] @ g.T, g.sum(1)
+            found[name + ".w"], found[name + ".b"] = outer(net, layers[torso][layer - 1], g), g.sum(1)
             g = weights[name + ".w"] @ g
         arriving[torso] = g
     g = net.slope(first, jnp.concatenate([arriving[torso] for torso in net.torsos]))
-    found["first"] = x @ g.T
+    found["first"] = outer(net, x, g)
     return lax.concatenate([found[name].ravel() for name in net.shapes], 0)
+
+
+def outer(net: Net, y: Array, g: Array) -> Array:
+    """Σ over rows of y[i, row] · g[o, row]."""
+    rows = y.shape[1]
+    if not net.on_gpu or rows <= PART_ROWS or rows % PART_ROWS:
+        return y @ g.T
+    y, g = (array.reshape(len(array), -1, PART_ROWS) for array in (y, g))
+    return lax.dot_general(y, g, (((2,), (2,)), ((1,), (1,)))).sum(0)
 
 
 def act_outputs(net: Net, weights: Weights, obs: Sequence[Array], head: str) -> Array:
     """[rows, outputs] of one head. Rows first, and all but the square products as sums that fuse: for few
     rows that is faster than `forward`.
     """
+    times = summed if net.on_gpu and len(obs[0]) <= FEW_ROWS else jnp.matmul
     torso = next(torso for name, torso, _ in net.heads if name == head)
     first = weights["first"][:, net.columns(torso)]
     h = net.activate(sum((o[:, None] * first[i] for i, o in enumerate(obs)), first[-1]))
     for layer in range(1, len(net.hidden)):
         name = "{}.{}".format(torso, layer)
-        h = net.activate(h @ weights[name + ".w"] + weights[name + ".b"])
-    return h @ weights[head + ".w"] + weights[head + ".b"]
+        h = net.activate(times(h, weights[name + ".w"]) + weights[name + ".b"])
+    return times(h, weights[head + ".w"]) + weights[head + ".b"]
+
+
+def summed(h: Array, w: Array) -> Array:
+    """h · w."""
+    return (h[:, :, None] * w).sum(1)
 
 
 def descend(net: Net, descent: Descent, gradient: Array, rate: Array) -> Descent:

@@ -46,7 +46,7 @@ class Rollouts:
     def __init__(self, problem: Problem) -> None:
         self.task, self.hyper = problem.task, problem.hyper
         self.dtype = np.dtype(problem.dtype)
-        self.net = Net(problem.spec, problem.dtype)
+        self.net = Net(problem.spec, problem.dtype, problem.device)
         self.rows = self.hyper.environments * self.hyper.rollout_steps
         self.chunk = CHUNK_ROWS if problem.device == "cpu" else self.rows
         self.unroll = 1 if problem.device == "cpu" else 8
