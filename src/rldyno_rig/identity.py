@@ -32,7 +32,7 @@ def backend_files(path: Path) -> List[Path]:
     found, unread = [path], [path]
     while unread:
         text = unread.pop().read_text("utf-8")
-        named = sorted(set(re.findall(r"^from rldyno_rig\.backends\.(\w+) import", text, re.M)))
+        named = sorted(set(re.findall(r"^ *from rldyno_rig\.backends\.(\w+) import", text, re.M)))
         beside = [file for file in (path.with_name(name + ".py") for name in named) if file not in found]
         found += beside
         unread += beside

@@ -7,7 +7,7 @@ one to three fused kernels instead of as many per parameter, and one buffer hold
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -45,10 +45,10 @@ class Learner:
         return arrays
 
     def act(self, obs: np.ndarray, noise: Optional[np.ndarray] = None) -> Tuple[np.ndarray, ...]:
-        return tuple(self._act(obs) if noise is None else self._act(obs, noise))
+        return tuple(self._host(self._act(obs) if noise is None else self._act(obs, noise)))
 
     def values(self, obs: np.ndarray) -> Tuple[np.ndarray, ...]:
-        return tuple(self._values(obs))
+        return tuple(self._host(self._values(obs)))
 
     def update(self, batch: contract.Host, lr: float) -> List[np.ndarray]:
         self.t += 1
@@ -70,8 +70,8 @@ class Learner:
         pass
 
     def state(self) -> contract.State:
-        host = {key: vector.get_value(borrow=True) for key, vector in self.vectors.items()}
-        return {**{key: self.layout.unpack(flat) for key, flat in host.items()}, "t": self.t}
+        vectors = self._host([vector.get_value(borrow=True) for vector in self.vectors.values()])
+        return {**{key: self.layout.unpack(flat) for key, flat in zip(self.vectors, vectors)}, "t": self.t}
 
     def load(self, state: contract.State) -> None:
         for key, vector in self.vectors.items():
@@ -80,10 +80,10 @@ class Learner:
 
     def forward(self, obs: np.ndarray, noise: Optional[np.ndarray]) -> Params:
         outputs = self._forward(obs) if noise is None else self._forward(obs, noise)
-        return dict(zip((name for name, _, _ in self.spec.network.heads), outputs))
+        return dict(zip((name for name, _, _ in self.spec.network.heads), self._host(outputs)))
 
     def grads(self, batch: contract.Host) -> Tuple[float, Params, Params]:
-        loss, raw, clipped = self._gradients(*batch)
+        loss, raw, clipped = self._host(self._gradients(*batch))
         return float(loss), self.layout.unpack(raw), self.layout.unpack(clipped)
 
     # Each function compiles when it is first used: proofs need most of them, training two, in a team three.
@@ -162,6 +162,10 @@ class Learner:
         }
         fields = self.spec.batch._fields
         return [kinds.get(name, lambda name: T.vector(name, dtype=self.dtype))(name) for name in fields]
+
+    def _host(self, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
+        """What a function returned, as host arrays."""
+        return arrays
 
     def _pack(self, arrays: Params) -> np.ndarray:
         """Canonical arrays → one flat vector of its own."""
