@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
@@ -29,7 +30,9 @@ class Network(torch.nn.Module):
 
     def __init__(self, learner: Any) -> None:
         super().__init__()
-        self.model = learner.model
+        self.model = copy.copy(learner.model)
+        # What serves a policy knows PyTorch's own operations alone.
+        self.model.product = torch.addmm
         self.names = list(learner.weights)
         self.tensors = torch.nn.ParameterList([w.detach().clone() for w in learner.weights.values()])
 
