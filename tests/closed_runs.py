@@ -19,7 +19,10 @@ from rldyno_rig.schema import ACTIONS_FILE, TRIAL_FILE
 from rldyno_rig.trial_file import Budget, TrialFile
 
 # These take minutes to compile from cold: `make test` proves them on less, `make parity` on everything.
-SLOW_TO_COMPILE = {"torch:compile", "torch:aot", "theano:graph", "pytensor:graph-numba", "pytensor:graph-c"}
+SLOW_TO_COMPILE = {
+    *("torch:compile", "torch:aot", "theano:graph"),
+    *("pytensor:graph-numba", "pytensor:graph-c", "pytensor:graph-jax"),
+}
 EVERYTHING = os.environ.get("RLDYNO_PARITY") == "everything"
 CONTESTANTS = [
     f"{chain.framework}:{mode}"

@@ -17,10 +17,11 @@ from rldyno_rig.proof.forms import shape_of
 from rldyno_rig.shape import Shape
 
 LESS = {("dqn", "mlp"), ("ppo", "mlp")}
-# One file, one graph, two compilers that take minutes: half of it each.
+# One file, one graph, compilers that take minutes: half of it each.
 HALF = {
     "pytensor:graph-numba": {("dqn", "mlp")},
     "pytensor:graph-c": {("ppo", "mlp")},
+    "pytensor:graph-jax": {("rainbow", "mlp")},
     "torch:aot": {("ppo", "mlp")},
 }
 

@@ -294,6 +294,19 @@ def test_graphs_of_float32_hold_no_float64_and_compile_nothing_for_proofs_only(c
     )
 
 
+def test_programs_of_jax_keep_vectors_of_float32() -> None:
+    """PyTensor's own sums leave float64 behind there, and the shared vectors take what they are given."""
+    run_script(
+        "pytensor:graph-jax",
+        """
+        learner = make()
+        update(learner, given()[0]), act(learner)
+        kinds = {name: str(vector.container.storage[0].dtype) for name, vector in learner.vectors.items()}
+        assert set(kinds.values()) == {"float32"}, kinds
+        """,
+    )
+
+
 @pytest.mark.parametrize("contestant", [name for name in GRAPHS if name != "pytensor:graph-numba"])
 def test_c_code_is_linked_to_the_blas_of_scipy(contestant: str) -> None:
     run_script(

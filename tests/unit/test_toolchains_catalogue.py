@@ -103,6 +103,7 @@ def test_no_framework_reserves_gpu_memory_that_it_does_not_use() -> None:
     """torch's caching allocator grows as it is used; the others need a setting for that."""
     told = {
         "jax": ("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),
+        "pytensor": ("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),
         "tensorflow": ("TF_FORCE_GPU_ALLOW_GROWTH", "true"),
     }
     on_gpus = {name for name, chain in catalogue().items() if chain.cuda is not None}

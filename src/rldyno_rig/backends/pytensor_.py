@@ -1,4 +1,4 @@
-"""PyTensor, the successor of Theano: symbolic graphs, optimised as a whole, compiled by Numba, as C++, or by JAX."""
+"""PyTensor, the successor of Theano: symbolic graphs, optimised whole, for Numba, a C compiler or JAX."""
 
 from __future__ import annotations
 

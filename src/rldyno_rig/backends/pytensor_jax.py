@@ -1,6 +1,6 @@
 """PyTensor's graphs as programs of JAX, its one way to a GPU.
 
-What a program returns stays on the device: the shared vectors hold JAX's arrays, which nothing changes in place.
+What a program returns stays on the device: shared vectors hold arrays of JAX, which nothing changes in place.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class JaxLearner(Learner):
         return tuple(jax.device_put(arrays))
 
     def read(self, handle: Sequence[Any]) -> contract.Reading:
-        return super().read(self._host(handle))
+        return super().read(list(self._host(handle)))
 
     def sync_target(self) -> None:
         self.target.container.storage[0] = self.flat.container.storage[0]

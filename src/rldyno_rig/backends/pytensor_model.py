@@ -82,7 +82,8 @@ class PytensorModel(Model):
     def windows(self, x: Any, kernel: int, stride: int, rows: int, columns: int) -> Any:
         """[batch · rows · columns, kernel · kernel · channels]: the neighbourhood of every output.
 
-        One gather of pixels: joined slices made Numba's update take 129 ms instead of 88, and minutes to compile.
+        One gather of pixels: joined slices made Numba's update take 129 ms instead of 88, and minutes to
+        compile.
         """
         tall, wide, channels = x.type.shape[1:]
         corners = stride * (wide * np.arange(rows)[:, None] + np.arange(columns))

@@ -18,9 +18,9 @@ from rldyno_rig.spec import Params, Spec
 
 Weights = Dict[str, Array]
 FEW_ROWS = 1024
-"""On a GPU so many rows or fewer are multiplied by sums, which fuse: a step of the loop is fewer kernels then."""
+"""On a GPU so many rows or fewer are multiplied by sums, which fuse: fewer kernels for a step of the loop."""
 PART_ROWS = 256
-"""Rows of one part of a gradient on a GPU. cuBLAS gives a whole product of few outputs and many rows to one multiprocessor."""
+"""Of one part of a gradient on a GPU. cuBLAS gives few outputs to one processor, however deep."""
 
 
 class Descent(NamedTuple):
