@@ -49,7 +49,8 @@ def main() -> int:
             prove=given.prove,
         )
         found = prove(job) if given.prove else measure(job).to_json()
-        print(json.dumps({"framework": given.framework, "environments": count, **found}), flush=True)
+        what = {"framework": given.framework, "algorithm": given.algorithm, "environments": count}
+        print(json.dumps({**what, "agents": given.agents, **found}), flush=True)
     return 0
 
 
