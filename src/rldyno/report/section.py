@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rldyno.report.series import Band, Curve, RunValues, SharedValues, coincident
 from rldyno.report.theme import AltairChart, Theme
+from rldyno.stats.estimates import RANGE, Estimate
 from rldyno.text.tables import Table
 
 if TYPE_CHECKING:
@@ -194,6 +196,17 @@ def spread(row: Mapping[str, Any], name: str, key: str, scale: float = 1.0) -> d
         key: significant(row[f"{name} middle"] * scale),
         "low": significant(row[f"{name} low"] * scale),
         "high": significant(row[f"{name} high"] * scale),
+    }
+
+
+def bar(found: Estimate, key: str) -> dict[str, Any]:
+    """An estimate as `key`, and its bounds. One that is unknown or infinite is drawn as the estimate."""
+    low, high = (found.point if end is None or math.isinf(end) else end for end in (found.low, found.high))
+    return {
+        "range": found.kind == RANGE,
+        key: significant(found.point),
+        "low": significant(low),
+        "high": significant(high),
     }
 
 

@@ -14,11 +14,10 @@ import polars as pl
 from rldyno.answers.axes import place_of, with_one_worker
 from rldyno.report.charts import draw_against_axis
 from rldyno.report.material import GroupPlace, Material
-from rldyno.report.section import Chart, ChartRow, Panel, Section, significant, slug, spread
+from rldyno.report.section import Chart, ChartRow, Panel, Section, bar, slug, spread
 from rldyno.report.series import Run, RunValues
 from rldyno.results.columns import INTEGRALS, column
 from rldyno.results.integrals import integrals, missing
-from rldyno.stats.estimates import RANGE
 from rldyno.text.numbers import number
 from rldyno.text.tables import Table
 
@@ -106,7 +105,7 @@ def axis_chart(
 
 
 def estimate_rows(family: Family, name: str) -> list[dict[str, Any]]:
-    """Of contestants that have a finite estimate; a bound that is infinite ends the bar at the estimate."""
+    """Of contestants that have a finite estimate."""
     scale = column(name).scale
     rows = []
     for place in family.members:
@@ -114,19 +113,12 @@ def estimate_rows(family: Family, name: str) -> list[dict[str, Any]]:
             figure = row.figures.get(name)
             if figure is None or not math.isfinite(figure.estimate.point):
                 continue
-            found = figure.estimate
-            low, high = (
-                found.point if end is None or math.isinf(end) else end for end in (found.low, found.high)
-            )
             rows.append(
                 {
                     "contestant": row.contestant,
                     "x": place.group.axes[family.axis],
                     "ranked": row.unranked is None and not place.group.trust.barred,
-                    "range": found.kind == RANGE,
-                    "y": significant(found.point * scale),
-                    "low": significant(low * scale),
-                    "high": significant(high * scale),
+                    **bar(figure.estimate.scaled(scale), "y"),
                 }
             )
     return rows

@@ -15,11 +15,11 @@ from rldyno.report.charts import draw_against_axis, draw_stacked
 from rldyno.report.libraries import alt
 from rldyno.report.material import Material
 from rldyno.report.parts import data
-from rldyno.report.section import Chart, Panel, Section, significant
+from rldyno.report.section import Chart, Panel, Section, bar, significant
 from rldyno.report.sections.phases import ORDERED
 from rldyno.report.theme import AltairChart, Theme
 from rldyno.results.columns import column
-from rldyno.stats.estimates import RANGE, Estimate
+from rldyno.stats.estimates import Estimate
 from rldyno.text.numbers import factor, number, span
 from rldyno.text.tables import Table
 
@@ -101,16 +101,7 @@ def speedup_rows(alike: Sequence[Against]) -> list[dict[str, Any]]:
 
 
 def point_row(one: Against, workers: int, found: Estimate) -> dict[str, Any]:
-    low, high = (found.point if end is None or np.isinf(end) else end for end in (found.low, found.high))
-    return {
-        "contestant": one.contestant,
-        "x": workers,
-        "ranked": one.ranked,
-        "range": found.kind == RANGE,
-        "y": significant(found.point),
-        "low": significant(low),
-        "high": significant(high),
-    }
+    return {"contestant": one.contestant, "x": workers, "ranked": one.ranked, **bar(found, "y")}
 
 
 def draw_speedup(theme: Theme, title: str) -> AltairChart:
