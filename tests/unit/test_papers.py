@@ -58,7 +58,7 @@ def test_a_gpu_changes_no_hyper_parameter(name: str) -> None:
     assert with_cpu["hyper"] == with_gpu["hyper"]
 
 
-@pytest.mark.parametrize("name", ["seong2024", "lizarralde2019"])
+@pytest.mark.parametrize("name", ["liu2022", "seong2024", "lizarralde2019"])
 def test_a_quick_size_says_how_long_it_takes_at_most(name: str) -> None:
     """From the rates that come with rldyno, where this machine has none of its own."""
     plan = make_plan(given_study(Path(name), None, True).study)
