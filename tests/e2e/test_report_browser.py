@@ -95,6 +95,17 @@ def test_sorting_by_a_column_and_back(opened: Opened) -> None:
     assert heading.get_attribute("aria-sort") is None
 
 
+def test_names_that_stay_in_view_share_no_border(opened: Opened) -> None:
+    """A cell that stays in view is painted over a border that it shares with its neighbours."""
+    shared = opened.page.evaluate(
+        """() => [...document.querySelectorAll("th, td")].filter(cell =>
+            getComputedStyle(cell).position === "sticky"
+            && getComputedStyle(cell.closest("table")).borderCollapse !== "separate").length"""
+    )
+    assert opened.page.locator("table.sortable").count() > 0
+    assert shared == 0
+
+
 def test_a_legend_button_hides_its_contestant_in_every_chart(opened: Opened) -> None:
     labels = opened.page.locator(".chart[data-chart=phases] svg text", has_text="numpy:eager")
     before = labels.count()
