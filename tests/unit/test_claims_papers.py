@@ -15,8 +15,8 @@ from rldyno.claims.evidence import gather
 from rldyno.claims.form import Claim, shipped_claims
 from rldyno.claims.missing import few_levels
 from rldyno.claims.show import lines
-from rldyno.curves.games import atari_game
 from rldyno.results.load import load_results
+from rldyno_rig.envs.atari_games import atari_game
 from synthetic import TORCH, Contestant, Shape, write_results
 
 GRAPH = Contestant("tensorflow:graph", 2600, rss_mb=510)

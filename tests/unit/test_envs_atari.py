@@ -114,17 +114,29 @@ def test_ids() -> None:
     assert is_preprocessed("ALE/MsPacman-v5")
     for raw in ("PongNoFrameskip-v4", "PongDeterministic-v0", "Pong-ram-v0", "ale_py:Pong-v4", "ALE/Pong-v5"):
         assert is_atari(raw)
-    for other in ("CartPole-v1", "Acrobot-v1", "my.ale:Pong-v5"):
+    for other in ("CartPole-v1", "Acrobot-v1", "my.ale:Pong-v5", "my.ale:Pong-v4", "Pung-v4"):
         assert not is_atari(other)
         assert rules_for(other, AtariRules()) is None
+
+
+def test_every_id_of_the_emulator_is_known_before_it_is_imported() -> None:
+    """A toolchain gets the part with the games, and a worker registers them, by the id alone."""
+    ale_py = pytest.importorskip("ale_py", reason="this Python has no ale-py: `make setup` installs it")
+    import gymnasium
+
+    gymnasium.register_envs(ale_py)
+    emulated = {name: "ale_py" in str(found.entry_point) for name, found in gymnasium.registry.items()}
+    assert {"Pong-v4", "Breakout-v0", "ALE/Tetris-v5"} <= emulated.keys()
+    assert {name: is_atari(name) for name in emulated} == emulated
 
 
 @pytest.mark.slow
 @pytest.mark.toolchain("numpy")
 def test_a_toolchain_with_the_part_makes_every_spelling() -> None:
     interpreter = ensure(["numpy"], needs={"numpy": [ATARI]})["numpy"]
-    found = try_environments(interpreter, ("ALE/Pong-v5", "PongNoFrameskip-v4", "ALE/Pang-v5"))
+    names = ("ALE/Pong-v5", "PongNoFrameskip-v4", "Pong-v4", "ALE/Pang-v5")
+    found = {name: try_environments(interpreter, (name,))[name] for name in names}
     assert found["ALE/Pong-v5"] == EnvironmentFacts("ALE/Pong-v5", None, (4, 84, 84), "uint8", 6)
-    raw = EnvironmentFacts("PongNoFrameskip-v4", None, (3, 210, 160), "uint8", 6)
-    assert found["PongNoFrameskip-v4"] == raw
+    for name in ("PongNoFrameskip-v4", "Pong-v4"):
+        assert found[name] == EnvironmentFacts(name, None, (3, 210, 160), "uint8", 6)
     assert "Pang" in (found["ALE/Pang-v5"].error or "")

@@ -11,8 +11,10 @@ import pytest
 from rldyno.errors import Problem
 from rldyno.session import environments
 from rldyno.session.environments import check_environments, try_environments
+from rldyno.session.room import check_memory
 from rldyno.study.environments import check_environment
 from rldyno.study.file import load_study
+from rldyno.study.memory import replay_bytes
 from rldyno.study.plan import Cell, make_plan
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig.algorithms import ALGORITHMS
@@ -107,6 +109,23 @@ def test_a_network_that_does_not_fit_the_observations_is_refused(
     with pytest.raises(Problem) as caught:
         toolchains.check(cells(tmp_path, "Acrobot-v1", 'convolutions = "small"'))
     assert "`convolutions` given" in str(caught.value.detail)
+
+
+def test_a_replay_memory_of_observations_that_only_a_toolchain_knows_is_limited(tmp_path: Path) -> None:
+    """Raw colour frames of a game: 2 × 100,800 bytes a transition."""
+    path = tmp_path / "raw.toml"
+    path.write_text(
+        'contestants = "numpy:eager"\nalgorithms = "dqn"\nenvironments = "Pong-v4"\nseeds = 1\n'
+        "budget.steps = 10\n[hyper]\ncapacity = 100_000_000\n"
+    )
+    (cell,) = make_plan(load_study(path)).cells
+    raw = EnvironmentFacts("Pong-v4", None, (3, 210, 160), "uint8", 6)
+    assert replay_bytes(cell) is None
+    assert replay_bytes(cell, raw) == 100_000_000 * (2 * 3 * 210 * 160 + 16)
+    check_memory([cell])
+    with pytest.raises(Problem, match=r"the replay memory of dqn on Pong-v4 takes 20,16\d") as caught:
+        check_memory([cell], {("numpy", "Pong-v4"): raw})
+    assert "`capacity` in [hyper.dqn]" in str(caught.value.fix)
 
 
 def test_built_in_environments_ask_no_toolchain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rldyno.columns import Column
-from rldyno.curves.games import atari_game
 from rldyno.results.columns import INTEGRALS, by_any_name, figures
+from rldyno_rig.envs.atari_games import atari_game
 
 GROWTH = Column(
     "memory_growth",

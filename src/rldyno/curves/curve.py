@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from rldyno.curves.games import atari_game
 from rldyno.errors import Problem
 from rldyno.records.files import open_record
 from rldyno.stats.moments import Floats
 from rldyno.toml.suggestions import suggest
 from rldyno_rig.algorithms import ALGORITHMS
+from rldyno_rig.envs.atari_games import atari_game
 
 NUMBERS = ("step", "return", "spread")
 WORDS = ("name", "source", "algorithm", "environment")

@@ -9,6 +9,7 @@ import psutil
 from rldyno.errors import Problem
 from rldyno.machine.cpus import available_cpus, place
 from rldyno.machine.devices import check_device, check_gpus, usable_gpus
+from rldyno.proofs.prove import Environments
 from rldyno.study.memory import replay_bytes
 from rldyno.study.plan import Cell
 
@@ -30,10 +31,15 @@ def place_widest(
     return place(available, widest.cores, jobs, workers=widest.workers)
 
 
-def check_memory(cells: Iterable[Cell]) -> None:
+def check_memory(cells: Iterable[Cell], environments: Environments | None = None) -> None:
     """A Problem where the replay memories of a trial need more than this machine has."""
-    largest = max(cells, key=lambda cell: cell.workers * (replay_bytes(cell) or 0))
-    needed, total = largest.workers * (replay_bytes(largest) or 0), psutil.virtual_memory().total
+
+    def needed_by(cell: Cell) -> int:
+        found = (environments or {}).get((cell.framework, cell.environment))
+        return cell.workers * (replay_bytes(cell, found) or 0)
+
+    largest = max(cells, key=needed_by)
+    needed, total = needed_by(largest), psutil.virtual_memory().total
     if needed > total:
         raise Problem(
             f"the replay memory of {largest.algorithm} on {largest.environment} takes "

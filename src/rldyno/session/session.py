@@ -198,6 +198,8 @@ class Session:
         left = trials_to_run(self.directory, plan, self.options.keep_failed)
         cells = dict.fromkeys(trial.cell for trial in left)
         self.environments = check_environments(cells, self.interpreters, self.print_line)
+        if cells and not self.cluster:
+            check_memory(cells, self.environments)
         for task in untuned(self.plan.study) if cells else ():
             self.print_line(untuned_words(task))
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from rldyno.study.plan import Cell
 from rldyno_rig import envs
 from rldyno_rig.envs.atari_rules import OBSERVATION_SHAPE, STACK, is_preprocessed
 from rldyno_rig.hyper import Replayed
+from rldyno_rig.job_files import EnvironmentFacts
 from rldyno_rig.parts.frames import PLACE_BYTES, frame_bytes
 
 _ACTION_BYTES = 8
 
 
-def replay_bytes(cell: Cell) -> int | None:
+def replay_bytes(cell: Cell, found: EnvironmentFacts | None = None) -> int | None:
     """Of one worker when it is full. 0 without a replay memory; None where nothing is known of observations
-    before a toolchain makes the environment.
+    before a toolchain makes the environment. `found` is what it then finds.
     """
     values = cell.hyper
     if not isinstance(values, Replayed):
@@ -27,4 +30,7 @@ def replay_bytes(cell: Cell) -> int | None:
     if cell.environment in envs.BUILT_IN:
         shape = envs.make(cell.environment, count=1, seed=0).observation_shape
         return values.capacity * (2 * 4 * math.prod(shape) + numbers)
+    if found is not None and found.error is None:
+        observation = math.prod(found.observation_shape) * np.dtype(found.observation_dtype).itemsize
+        return values.capacity * (2 * observation + numbers)
     return None

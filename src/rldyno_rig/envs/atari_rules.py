@@ -6,6 +6,8 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, Mapping, Optional
 
+from rldyno_rig.envs.atari_games import atari_game
+
 ATARI = "atari"
 """The family of environments, as toolchains name the part that it needs."""
 FRAME_SKIP = 4
@@ -15,7 +17,7 @@ SIDE = 84
 OBSERVATION_SHAPE = (STACK, SIDE, SIDE)
 
 _PREPROCESSED = re.compile(r"ALE/\w+-v5")
-_RAW = re.compile(r"ale_py:.+|ALE/.+|\w+(NoFrameskip|Deterministic|-ram|-ramNoFrameskip)-v[04]")
+_BY_NAMESPACE = re.compile(r"(?:ale_py:|ALE/).+")
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,10 @@ def is_preprocessed(environment_id: str) -> bool:
 
 
 def is_atari(environment_id: str) -> bool:
-    """Whether it needs the emulator: `ALE/Pong-v5`, `PongNoFrameskip-v4`, `ale_py:Pong-v4`."""
-    return _RAW.fullmatch(environment_id) is not None
+    """Whether it needs the emulator: `ALE/Pong-v5`, `PongNoFrameskip-v4`, `Pong-v4`, `ale_py:Pong-v4`."""
+    if ":" in environment_id or "/" in environment_id:
+        return _BY_NAMESPACE.fullmatch(environment_id) is not None
+    return atari_game(environment_id) is not None
 
 
 def rules_for(environment_id: str, rules: AtariRules) -> Optional[AtariRules]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Optional
 
 GAMES = frozenset(
     [
@@ -76,7 +77,7 @@ MODULE = re.compile(r"^[\w.]+:")
 OLD_ID = re.compile(r"([A-Za-z]+?)(?:-ram)?(?:Deterministic|NoFrameskip)?-v[04]")
 
 
-def atari_game(environment: str) -> str | None:
+def atari_game(environment: str) -> Optional[str]:
     """`pong` of ALE/Pong-v5, ale_py:ALE/Pong-v5, PongNoFrameskip-v4, Pong-ramDeterministic-v0; else None."""
     name = MODULE.sub("", environment)
     if name.startswith("ALE/"):
