@@ -236,6 +236,22 @@ def test_operating_systems_are_compared_on_equal_hardware_only(tmp_path: Path) -
     assert judge_claim(claim, gather([load_results(root) for root in roots])).verdict == UNDECIDED
 
 
+def test_two_machines_with_one_operating_system_say_nothing_about_systems(tmp_path: Path) -> None:
+    """The second machine takes twice the memory; with the same system, it is no evidence on systems."""
+    check = {"kind": "same", "metric": "memory", "axis": "system", "within": 1.1}
+    claim = Claim.model_validate({"id": "x", "statement": "s", "check": [check]})
+    heavy = Contestant("torch:eager", TORCH.steps_per_s, rss_mb=2 * TORCH.rss_mb)
+    roots = [
+        on_machine(
+            results(tmp_path / name, [contestant], algorithms=["ppo"], seeds=5), host_sha256=name * 64
+        )
+        for name, contestant in (("a", TORCH), ("b", heavy))
+    ]
+    verdict = judge_claim(claim, gather([load_results(root) for root in roots]))
+    assert verdict.verdict == UNDECIDED
+    assert verdict.missing == ("needs two values of system in one setting",)
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -210,6 +210,7 @@ def same_check(check: Check, evidence: Evidence, rng: np.random.Generator) -> Ch
         )
         for group in by_setting(along(axis, found), kept).values()
         for first, second in itertools.combinations(group, 2)
+        if first.keys.get(axis) != second.keys.get(axis)
     ]
     if not comparisons:
         return CheckVerdict(check, UNDECIDED, missing=(f"needs two values of {axis} in one setting",))
