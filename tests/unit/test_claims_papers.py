@@ -242,9 +242,7 @@ def test_two_machines_with_one_operating_system_say_nothing_about_systems(tmp_pa
     claim = Claim.model_validate({"id": "x", "statement": "s", "check": [check]})
     heavy = Contestant("torch:eager", TORCH.steps_per_s, rss_mb=2 * TORCH.rss_mb)
     roots = [
-        on_machine(
-            results(tmp_path / name, [contestant], algorithms=["ppo"], seeds=5), host_sha256=name * 64
-        )
+        on_machine(results(tmp_path / name, [contestant], algorithms=["ppo"], seeds=5), host_sha256=name * 64)
         for name, contestant in (("a", TORCH), ("b", heavy))
     ]
     verdict = judge_claim(claim, gather([load_results(root) for root in roots]))

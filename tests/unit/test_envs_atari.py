@@ -24,7 +24,7 @@ def game(name: str, count: int = 1, seed: int = 0, limit: int | None = None, **r
     return envs.make(f"ALE/{name}-v5", count, seed, limit, AtariRules(**rules))
 
 
-def reference(name: str) -> Any:
+def reference(name: str, **settings: Any) -> Any:
     """Gymnasium's preprocessing of the same game."""
     pytest.importorskip("cv2", reason="this Python has no OpenCV: `make setup` installs it")
     import ale_py
@@ -32,8 +32,8 @@ def reference(name: str) -> Any:
     from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
     gymnasium.register_envs(ale_py)
-    raw = gymnasium.make(f"ALE/{name}-v5", frameskip=1, repeat_action_probability=0.0)
-    wrapped = AtariPreprocessing(raw, noop_max=0, frame_skip=4, screen_size=84, grayscale_obs=True)
+    raw = gymnasium.make(f"ALE/{name}-v5", frameskip=1, repeat_action_probability=0.0, **settings)
+    wrapped = AtariPreprocessing(raw, noop_max=0)
     return FrameStackObservation(wrapped, 4, padding_type="zero")
 
 
@@ -52,6 +52,81 @@ def test_frames_rewards_and_ends_are_those_of_gymnasium(name: str) -> None:
         assert (terminated[0], truncated[0]) == (ended, cut_off)
         if ended:
             np.testing.assert_array_equal(obs[0], theirs.reset()[0])
+
+
+@pytest.mark.slow
+def test_a_lost_life_ends_an_episode_and_changes_no_frame() -> None:
+    """Gymnasium's `terminal_on_life_loss` would cut the step short in which a life is lost."""
+    ours, theirs = game("Breakout", sticky=0.0, no_ops=0, fire=False, life_loss=True), reference("Breakout")
+    rng, lives, lost = np.random.default_rng(1), 5, 0
+    ours.reset(), theirs.reset(seed=0)
+    while not ours.score.over[0]:
+        action = int(rng.integers(ours.actions))
+        _, _, terminated, _, final_obs = ours.step(np.array([action]))
+        seen, _, _, _, info = theirs.step(action)
+        np.testing.assert_array_equal(final_obs[0], seen)
+        assert terminated[0] == (info["lives"] < lives)
+        lives, lost = info["lives"], lost + terminated[0]
+    assert (lives, lost) == (0, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", [400, 402, 404])
+def test_games_are_cut_off_where_gymnasium_cuts_them_off(limit: int) -> None:
+    ours = game("Pong", sticky=0.0, no_ops=0, fire=False, frame_limit=limit)
+    theirs = reference("Pong", max_num_frames_per_episode=limit)
+    ours.reset(), theirs.reset(seed=0)
+    steps, cut_off = 0, False
+    while not cut_off:
+        _, _, terminated, truncated, final_obs = ours.step(np.array([0]))
+        seen, _, ended, cut_off, _ = theirs.step(0)
+        np.testing.assert_array_equal(final_obs[0], seen)
+        assert (terminated[0], truncated[0]) == (ended, cut_off)
+        steps += 1
+    assert steps in (limit // 4, limit // 4 + 1)
+
+
+@pytest.mark.slow
+def test_games_begin_as_after_no_ops_in_gymnasium() -> None:
+    first = game("Boxing", 16, sticky=0.0, fire=False).reset()[:, -1]
+    theirs = reference("Boxing")
+    theirs.reset(seed=0)
+    preprocessing, shown = theirs.env, {}
+    for frames in range(31):
+        preprocessing.ale.getScreenGrayscale(preprocessing.obs_buffer[0])
+        preprocessing.obs_buffer[1].fill(0)
+        shown.setdefault(preprocessing._get_obs().tobytes(), frames)
+        preprocessing.env.step(0)
+    waited = [shown[screen.tobytes()] for screen in first]
+    assert len(set(waited)) > 8
+    assert max(waited) > 20
+    assert len({screen.tobytes() for screen in game("Boxing", 16, no_ops=0).reset()}) == 1
+
+
+@pytest.mark.slow
+def test_a_sticky_game_repeats_the_action_before() -> None:
+    """Always, the first one: none. As often as asked for, actions still count."""
+    rng = np.random.default_rng(0)
+    sticky, deaf, idle = (game("Boxing", no_ops=0, sticky=share) for share in (0.25, 1.0, 0.0))
+    for env in (sticky, deaf, idle):
+        env.reset()
+    moved = False
+    for _ in range(50):
+        action = rng.integers(1, deaf.actions, 1)
+        unmoved = idle.step(action * 0)[0]
+        np.testing.assert_array_equal(deaf.step(action)[0], unmoved)
+        moved |= bool((sticky.step(action)[0] != unmoved).any())
+    assert moved
+
+
+@pytest.mark.slow
+def test_games_that_wait_for_fire_are_started() -> None:
+    """Without it, a player who does nothing never sees a ball."""
+    waiting, started = (game("Breakout", sticky=0.0, no_ops=0, fire=fire) for fire in (False, True))
+    for env, moves in ((waiting, False), (started, True)):
+        env.reset()
+        screens = {env.step(np.array([0]))[0][0, -1].tobytes() for _ in range(30)}
+        assert (len(screens) > 5) is moves
 
 
 @pytest.mark.slow
