@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+from rldyno_rig.envs.atari_rules import is_preprocessed
 from rldyno_rig.hyper import tuples
 from rldyno_rig.shape import Shape
 
@@ -97,14 +98,26 @@ class EnvironmentCase:
     environment: str
     environments: int = 1
     max_episode_steps: Optional[int] = None
+    cores: int = 1
+    """On which they are stepped: more than one only where an environment uses several."""
+
+    @staticmethod
+    def of(
+        environment: str, environments: int, max_episode_steps: Optional[int], cores: int
+    ) -> EnvironmentCase:
+        """Of a trial with so many cores."""
+        used = cores if is_preprocessed(environment) else 1
+        return EnvironmentCase(environment, environments, max_episode_steps, used)
 
     @property
     def key(self) -> str:
-        return "{} x{} limit {}".format(self.environment, self.environments, self.max_episode_steps)
+        cores = "" if self.cores == 1 else " on {} cores".format(self.cores)
+        return "{} x{} limit {}{}".format(self.environment, self.environments, self.max_episode_steps, cores)
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> EnvironmentCase:
-        return EnvironmentCase(**_known(EnvironmentCase, values))
+        """Without cores in records of before."""
+        return EnvironmentCase(**_known(EnvironmentCase, {"cores": 1, **values}))
 
     def to_json(self) -> Dict[str, Any]:
         return asdict(self)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from closed_runs import trial
 from rldyno.session.environments import try_environments
 from rldyno.toolchains.resolve import ensure
-from rldyno_rig import envs
+from rldyno_rig import envs, training
+from rldyno_rig.algorithms import ALGORITHMS
+from rldyno_rig.backends import numpy_
 from rldyno_rig.envs.atari_rules import ATARI, AtariRules, is_atari, is_preprocessed, rules_for
+from rldyno_rig.hyper import to_json
 from rldyno_rig.job_files import EnvironmentFacts
 from rldyno_rig.parts.episodes import Episodes
+from rldyno_rig.trial_file import TrialFile
 
 STEPS = 250
 """Enough for a random player to lose all lives of Breakout."""
@@ -150,6 +156,26 @@ def test_the_step_that_ends_an_episode_starts_the_next(life_loss: bool, limit: i
     assert bool(lost) == life_loss
     if limit:
         assert over == 3 * (STEPS // limit)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
+def test_a_trial_plays_with_as_many_threads_as_it_has_cores(tmp_path: Path) -> None:
+    pytest.importorskip("ale_py", reason="this Python has no ale-py: `make setup` installs it")
+
+    def threads() -> int:
+        return len(list(Path("/proc/self/task").iterdir()))
+
+    values = trial("numpy", "eager", "a2c", "float32", 100)
+    values |= {"environment": "ALE/Pong-v5", "hyper": to_json(ALGORITHMS["a2c"].defaults("ALE/Pong-v5"))}
+    for cores in (1, 2):
+        file = TrialFile.from_json(values | {"cores": cores})
+        recorder, before = training._recorder(tmp_path, file, 0), threads()
+        job = training.build(file, numpy_, recorder)
+        job.env.reset()
+        job.env.step(np.zeros(job.env.count, int))
+        assert threads() - before == cores
+        del job
 
 
 @pytest.mark.slow

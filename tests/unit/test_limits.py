@@ -13,10 +13,12 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
+from closed_runs import trial
 from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.limits import host, measure, study
 from rldyno.limits.disturbance import Watch, warnings
+from rldyno.limits.trials import MachineLimits
 from rldyno.processes.rig import Ended, Runtime
 from rldyno.records.machine_limits import DeviceLimits, EnvironmentRate, StudyLimits
 from rldyno.records.manifest import Manifest
@@ -24,6 +26,7 @@ from rldyno.session import session
 from rldyno_rig.algorithms.dqn import Dqn
 from rldyno_rig.job_files import LIMITS_FILE, EnvironmentCase, LimitsJob
 from rldyno_rig.limits import job as rig_limits
+from rldyno_rig.trial_file import TrialFile
 
 DEVICE = DeviceLimits("cpu", 1, {"float32": 1e9}, 1e9, None)
 RATE = EnvironmentRate(EnvironmentCase("CartPole-v1"), 1e5)
@@ -193,6 +196,44 @@ def test_environments_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (found,) = json.loads((tmp_path / rig_limits.FOUND_FILE).read_text())
     assert found["environments"] == 2
     assert found["steps_per_s"] > 1000
+
+
+def test_games_are_stepped_alone_on_the_cores_of_their_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The emulator uses the cores of a trial: with fewer, an agent could be faster than its limit."""
+    monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path))
+    busy_machine(monkeypatch, 0.0, 0.0)
+    asked: list[tuple[int, tuple[str, ...]]] = []
+
+    def run_job(job: LimitsJob, interpreter: object, cores: int) -> list[dict]:
+        asked.append((cores, tuple(case.environment for case in job.environments)))
+        return [{**case.to_json(), "steps_per_s": 100.0 * cores} for case in job.environments]
+
+    monkeypatch.setattr(measure, "resolve", lambda framework, overrides, needs: None)
+    monkeypatch.setattr(measure, "run_job", run_job)
+    monkeypatch.setattr(measure, "_cpus", lambda cores: None)
+    wanted = [EnvironmentCase.of(name, 8, None, 4) for name in ("CartPole-v1", "ALE/Pong-v5")]
+    rates = measure.environment_rates(wanted)
+    assert asked == [(1, ("CartPole-v1",)), (4, ("ALE/Pong-v5",))]
+    assert [rate.steps_per_s for rate in rates] == [100.0, 400.0]
+    known, values = MachineLimits(StudyLimits((), tuple(rates))), trial("numpy", "eager", "ppo", "float32", 9)
+    values |= {"environment": "ALE/Pong-v5", "hyper": values["hyper"] | {"environments": 8}}
+    files = [TrialFile.from_json(values | {"cores": cores}) for cores in (4, 2)]
+    found = [known.figures(file, None, {})["environment_alone_steps_per_s"] for file in files]
+    assert found == [400.0, None], "never those of other cores"
+
+
+def test_the_limits_job_steps_games_with_their_threads(monkeypatch: pytest.MonkeyPatch):
+    class Made(Exception):
+        pass
+
+    def make(*given: object, threads: int) -> None:
+        raise Made(threads)
+
+    monkeypatch.setattr(rig_limits.envs, "make", make)
+    with pytest.raises(Made, match="4"):
+        rig_limits.steps_per_s(EnvironmentCase.of("ALE/Pong-v5", 8, None, 4))
 
 
 def test_environment_rates_are_kept_and_only_rise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -85,10 +85,13 @@ def _step_environments(
 ) -> list[EnvironmentRate]:
     needs = {ATARI for case in cases if is_atari(case.environment)}
     interpreter = resolve("numpy", overrides, needs)
-    job = LimitsJob(toolchain("numpy").backend, tuple(cases))
-    with Watch(_cpus(1)) as watch:
-        found = run_job(job, interpreter, 1)
-    return [replace(EnvironmentRate.from_json(raw), taken_percent=watch.taken_percent) for raw in found]
+    rates = []
+    for cores in sorted({case.cores for case in cases}):
+        job = LimitsJob(toolchain("numpy").backend, tuple(case for case in cases if case.cores == cores))
+        with Watch(_cpus(cores)) as watch:
+            found = run_job(job, interpreter, cores)
+        rates += [replace(EnvironmentRate.from_json(raw), taken_percent=watch.taken_percent) for raw in found]
+    return rates
 
 
 def run_job(job: LimitsJob, interpreter: Interpreter, cores: int) -> Any:

@@ -30,7 +30,7 @@ def study_limits(
         except Problem as problem:
             print_line(f"no limits of {device} with {cores} cores: {problem.message}")
     cases = [
-        EnvironmentCase(cell.environment, cell.hyper.environments, cell.max_episode_steps)
+        EnvironmentCase.of(cell.environment, cell.hyper.environments, cell.max_episode_steps, cell.cores)
         for cell in plan.cells
     ]
     rates = environment_rates(dict.fromkeys(cases), overrides)

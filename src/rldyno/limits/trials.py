@@ -76,7 +76,8 @@ class MachineLimits:
         count = trial.hyper.get("environments") or 0
         if trial.scaling == STRONG and count > 1:
             count //= trial.workers
-        rate = self._rates.get(EnvironmentCase(trial.environment, count, trial.max_episode_steps))
+        case = EnvironmentCase.of(trial.environment, count, trial.max_episode_steps, trial.cores)
+        rate = self._rates.get(case)
         return None if rate is None else trial.workers * rate
 
 

@@ -33,19 +33,16 @@ def place_widest(
 
 def check_memory(cells: Iterable[Cell], environments: Environments | None = None) -> None:
     """A Problem where the replay memories of a trial need more than this machine has."""
-
-    def needed_by(cell: Cell) -> int:
+    total = psutil.virtual_memory().total
+    for cell in cells:
         found = (environments or {}).get((cell.framework, cell.environment))
-        return cell.workers * (replay_bytes(cell, found) or 0)
-
-    largest = max(cells, key=needed_by)
-    needed, total = needed_by(largest), psutil.virtual_memory().total
-    if needed > total:
-        raise Problem(
-            f"the replay memory of {largest.algorithm} on {largest.environment} takes "
-            f"{needed / 1e9:,.1f} GB, but this machine has {total / 1e9:,.1f} GB",
-            fix=f"set a smaller `capacity` in [hyper.{largest.algorithm}] of the study",
-        )
+        needed = cell.workers * (replay_bytes(cell, found) or 0)
+        if needed > total:
+            raise Problem(
+                f"the replay memory of {cell.algorithm} on {cell.environment} takes "
+                f"{needed / 1e9:,.1f} GB, but this machine has {total / 1e9:,.1f} GB",
+                fix=f"set a smaller `capacity` in [hyper.{cell.algorithm}] of the study",
+            )
 
 
 def check_devices(cells: Iterable[Cell]) -> None:

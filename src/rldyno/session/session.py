@@ -176,10 +176,9 @@ class Session:
         """Only of trials that have to run: finished ones may come from a machine with a GPU."""
         if self.cluster:
             return
-        left = trials_to_run(self.directory, plan, self.options.keep_failed)
-        if cells := {trial.cell for trial in left}:
-            check_devices(cells)
-            check_memory(cells)
+        cells = {trial.cell for trial in trials_to_run(self.directory, plan, self.options.keep_failed)}
+        check_devices(cells)
+        check_memory(cells)
 
     def find_toolchains(self, plan: Plan) -> None:
         """Find or build an interpreter for every framework and every script of the study."""
@@ -198,7 +197,7 @@ class Session:
         left = trials_to_run(self.directory, plan, self.options.keep_failed)
         cells = dict.fromkeys(trial.cell for trial in left)
         self.environments = check_environments(cells, self.interpreters, self.print_line)
-        if cells and not self.cluster:
+        if not self.cluster:
             check_memory(cells, self.environments)
         for task in untuned(self.plan.study) if cells else ():
             self.print_line(untuned_words(task))

@@ -35,7 +35,9 @@ def find(directory: Path) -> int:
 
 def steps_per_s(case: EnvironmentCase) -> float:
     """Environment steps of all of them together, under random actions, without an agent."""
-    environment = envs.make(case.environment, case.environments, 0, case.max_episode_steps)
+    environment = envs.make(
+        case.environment, case.environments, 0, case.max_episode_steps, threads=case.cores
+    )
     rng = np.random.default_rng(0)
     actions = rng.integers(0, environment.actions, (VARIED, case.environments))
     environment.reset()
