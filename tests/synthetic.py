@@ -282,6 +282,7 @@ def write_certificate(
         "device": device,
         **({} if shape is None else {"shape": shape.to_json()}),
         **({} if collective is None else {"collective": collective}),
+        **({"own_gpus": True} if collective is not None and device != "cpu" else {}),
         "mode": contestant.name.split(":")[1],
         "passed": not failed,
         "backend_sha256": "0" * 64 if contestant.certificate == "stale" else facts["backend_sha256"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,14 @@ from rldyno.errors import Problem
 from rldyno.launch import slurm as launcher
 from rldyno.launch.launcher import DetachedError
 from rldyno.launch.slurm_ledger import Ledger
+from rldyno.proofs.certificate import Subject
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.files import write_json
 from rldyno.records.locks import locked
 from rldyno.records.outcome import Noise, Outcome
 from rldyno.records.slurm_jobs import SlurmFolder, SlurmJobs
 from rldyno.records.trial_state import trial_state
+from rldyno.session import cluster
 from rldyno.session.cluster import Cluster, ClusterOptions
 from rldyno.session.reruns import NoiseLimit
 from rldyno.session.session import Options, Session
@@ -108,6 +111,36 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     made = Lab(tmp_path)
     monkeypatch.setenv("PATH", f"{made.slurm.folder}:/usr/bin:/bin")
     return made
+
+
+def test_what_a_login_node_cannot_prove_counts_once_a_job_has_proven_it(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = Subject.of("torch:eager", "dqn", "mlp", "cuda")
+    on_cpu, apart, shared = (
+        replace(alone, device="cpu"),
+        *(alone.in_a_team("native", share_gpu=share) for share in (False, True)),
+    )
+    wanted, proven, said = [on_cpu, alone, shared, apart], set[Subject](), list[str]()
+    monkeypatch.setattr(
+        cluster, "to_make", lambda wanted, interpreters: [one for one in wanted if one not in proven]
+    )
+    own = Cluster(ClusterOptions(SETTINGS), Options(), lab.directory, said.append)
+
+    def provable(gpus: int) -> list[Subject]:
+        said.clear()
+        monkeypatch.setattr(cluster, "usable_gpus", lambda: (gpus, None))
+        return own.provable_here(wanted, {})
+
+    assert provable(0) == [on_cpu]
+    assert said[0].startswith("not proven, because this machine has no GPU: torch:eager. In a job with 2: ")
+    assert f"rldyno verify --study {lab.directory.root}" in said[0]
+    assert provable(1) == [on_cpu, alone, shared]
+    assert "has 1 GPU only" in said[0]
+    assert provable(2) == wanted
+    proven |= {alone, shared, apart}
+    assert provable(0) == wanted, "their certificates are copied beside the results"
+    assert said == []
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ from rldyno.proofs.certificate import (
     trial_validity,
 )
 from rldyno.proofs.jobs import log_path
-from rldyno.results.load import collective_of, subject_of
+from rldyno.results.load import subject_of, team_of
 from rldyno.study.file import load_study
 from rldyno.study.plan import make_plan
 from rldyno.toolchains.resolve import Interpreter
@@ -81,17 +81,35 @@ def test_a_trial_of_a_team_needs_the_proof_of_its_collective() -> None:
     alone = {ALONE: [Certificate(ALONE, CODE, whole_rungs(network="cnn"))]}
     proven = {**alone, TEAM: [WHOLE]}
     assert trial_validity(alone, ALONE, FACTS).state == VALID
-    assert trial_validity(proven, ALONE, FACTS, "native").state == VALID
-    for certificates, collective, state in (
-        (alone, "native", ABSENT),
-        (proven, "host", ABSENT),
-        ({TEAM: [WHOLE]}, "native", ABSENT),
-        ({**alone, TEAM: [replace(WHOLE, error="it broke")]}, "native", FAILED),
-        ({**alone, TEAM: [replace(WHOLE, code=replace(CODE, backend_sha256="c"))]}, "native", STALE),
-        ({**alone, TEAM: [replace(WHOLE, subject=ALONE, rungs=whole_rungs())]}, "native", STALE),
+    assert trial_validity(proven, ALONE, FACTS, TEAM).state == VALID
+    by_host = ALONE.in_a_team("host")
+    for certificates, team, state in (
+        (alone, TEAM, ABSENT),
+        (proven, by_host, ABSENT),
+        ({TEAM: [WHOLE]}, TEAM, ABSENT),
+        ({**alone, TEAM: [replace(WHOLE, error="it broke")]}, TEAM, FAILED),
+        ({**alone, TEAM: [replace(WHOLE, code=replace(CODE, backend_sha256="c"))]}, TEAM, STALE),
+        ({**alone, TEAM: [replace(WHOLE, subject=ALONE, rungs=whole_rungs())]}, TEAM, STALE),
     ):
-        assert trial_validity(certificates, ALONE, FACTS, collective).state == state
-    assert "the collective host" in str(trial_validity(proven, ALONE, FACTS, "host").reason)
+        assert trial_validity(certificates, ALONE, FACTS, team).state == state
+    assert "the collective host" in str(trial_validity(proven, ALONE, FACTS, by_host).reason)
+
+
+def test_workers_that_share_a_gpu_prove_nothing_of_those_that_have_one_each() -> None:
+    """PyTorch averages through the host where they share one, and by NCCL where they do not."""
+    on_gpu = replace(ALONE, device="cuda")
+    shared, apart = (on_gpu.in_a_team("native", share_gpu=share) for share in (True, False))
+    assert str(apart) == "torch:eager dqn collective native, a GPU each"
+    assert Subject.from_json(json.loads(json.dumps(apart.to_json()))) == apart
+    assert "own_gpus" not in shared.to_json()
+    rungs = whole_rungs(device="cuda", collective="native")
+    certificates = {
+        on_gpu: [Certificate(on_gpu, CODE, whole_rungs(network="cnn", device="cuda"))],
+        shared: [Certificate(shared, CODE, rungs)],
+    }
+    assert trial_validity(certificates, on_gpu, FACTS, shared).state == VALID
+    found = trial_validity(certificates, on_gpu, FACTS, apart)
+    assert found == (ABSENT, "the collective native, a GPU each: never proven")
 
 
 STUDY = """
@@ -115,7 +133,13 @@ def test_a_study_needs_its_collectives_and_the_shapes_of_shares(tmp_path: Path) 
     assert [one.collective for one in wanted if one.collective] == ["host"]
     assert sorted(one.shape.update_rows for one in wanted if one.shape) == [32, 64]
     files = [trial.to_file() for trial in plan.trials]
-    assert {collective_of(file) for file in files} == {None, "host"}
+    team = Subject.of("numpy:eager", "dqn", "mlp", "cpu").in_a_team("host")
+    assert {team_of(file) for file in files} == {None, team}
+    apart = replace(files[0], workers=2, device="cuda")
+    assert [(one := team_of(file)) and one.own_gpus for file in (apart, replace(apart, share_gpu=True))] == [
+        True,
+        False,
+    ]
     assert {subject_of(file) for file in files} == {Subject.of("numpy:eager", "dqn", "mlp", "cpu")}
 
 
@@ -183,6 +207,38 @@ def test_the_worker_that_failed_first_is_named(interpreters) -> None:
     says(interpreters, 'proof["error"] = ["worker 0 lost another worker: x", "no memory", "y"][rank]')
     found = prove.prove(WANTED, interpreters, lambda _: None)
     assert ["with 2 workers, worker 1: no memory" in one.sentence() for one in found] == [True, True]
+
+
+ON_GPUS = [replace(ALONE, device="cuda").in_a_team("native")]
+
+
+def test_each_worker_is_proven_on_a_gpu_of_its_own(interpreters, monkeypatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6,7")
+    rungs = [rung.to_json() for rung in whole_rungs(device="cuda", collective="native")]
+    seen = 'proof["error"] = None if os.environ["CUDA_VISIBLE_DEVICES"] == "46"[rank] else "another GPU"'
+    interpreters["torch"].path.write_text(RIG.format(python=sys.executable, rungs=rungs, trouble=seen))
+    interpreters["torch"].path.chmod(0o755)
+    (made,) = prove.prove(ON_GPUS, interpreters, lambda _: None)
+    assert made.sentence().startswith("torch:eager dqn collective native, a GPU each: proven")
+    assert store.find(ON_GPUS[0], interpreters["torch"]) is not None
+
+
+def test_one_gpu_cannot_prove_workers_with_one_each(interpreters, monkeypatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    says(interpreters)
+    seen: list[Certificate] = []
+    with pytest.raises(Problem, match="in a team failed"):
+        prove.prove(ON_GPUS, interpreters, seen.append)
+    assert "2 workers need a GPU each, 1 can be seen" in seen[0].sentence()
+    assert store.find(ON_GPUS[0], interpreters["torch"]) is None
+
+
+def test_verify_proves_both_where_there_are_several_gpus(monkeypatch) -> None:
+    def teams(gpus: int, device: str = "cuda") -> set[bool]:
+        monkeypatch.setattr(prove, "usable_gpus", lambda: (gpus, None))
+        return {one.own_gpus for one in prove.every_team(["torch:eager"], device, ["native"])}
+
+    assert (teams(1), teams(2), teams(2, "cpu")) == ({False}, {False, True}, {False})
 
 
 def test_a_worker_that_dies_ends_the_others(interpreters) -> None:

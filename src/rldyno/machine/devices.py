@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 from rldyno.errors import Problem
@@ -61,6 +62,18 @@ def usable_gpus() -> tuple[int, str | None]:
             return len(visible_devices(nvml, os.environ)), None
         except nvml.NVMLError as error:
             return 0, f"NVML: {error}"
+
+
+def gpu_names(variables: Mapping[str, str]) -> list[str]:
+    """The GPUs that a process with these variables can use, as CUDA_VISIBLE_DEVICES names them."""
+    from rldyno.probe.nvml import opened_nvml, visible_devices
+
+    chosen = [name.strip() for name in variables.get(HIDDEN, "").split(",") if name.strip()]
+    with opened_nvml() as (nvml, _):
+        if nvml is None:
+            return chosen
+        found = visible_devices(nvml, variables)
+    return chosen[: len(found)] if HIDDEN in variables else [str(number) for number, _ in found]
 
 
 def gpu_model(device: str) -> str | None:

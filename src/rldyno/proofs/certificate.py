@@ -57,6 +57,8 @@ class Subject:
     """Of a study, proven in its own sizes; None: small forms of the algorithm, proven on the whole ladder."""
     collective: str | None = None
     """Of teams, whose averages are proven; None: the learner of one worker."""
+    own_gpus: bool = False
+    """Each worker of the team has a GPU of its own. A collective may go another way where they share one."""
 
     @staticmethod
     def of(contestant: str, algorithm: str, network: str, device: str) -> Subject:
@@ -71,25 +73,26 @@ class Subject:
         """What the rig must know of it."""
         return ProofSubject(self.algorithm, self.network, self.shape, self.collective)
 
-    def in_a_team(self, collective: str) -> Subject:
+    def in_a_team(self, collective: str, *, share_gpu: bool = False) -> Subject:
         """What must be proven besides where several workers average their gradients. How they do so does not
         depend on the network: a small one shows it.
         """
-        return replace(self, network=MLP, shape=None, collective=collective)
+        own_gpus = self.device != "cpu" and not share_gpu
+        return replace(self, network=MLP, shape=None, collective=collective, own_gpus=own_gpus)
 
     @property
     def form(self) -> str:
         """`mlp`, `collective host` or `4 → 64-64 tanh → 2, act 8, update 64 rows (1f0a)`."""
         if self.collective is not None:
-            return f"collective {self.collective}"
+            return f"collective {self.collective}" + (", a GPU each" if self.own_gpus else "")
         return self.network if self.shape is None else str(self.shape)
 
     def __lt__(self, other: Subject) -> bool:
         return self._order < other._order
 
     @property
-    def _order(self) -> tuple[Contestant, str, str, str, str, str]:
-        kind = str(self.shape or ""), self.collective or ""
+    def _order(self) -> tuple[Contestant, str, str, str, str, str, bool]:
+        kind = str(self.shape or ""), self.collective or "", self.own_gpus
         return self.contestant, self.algorithm, self.network, self.device, *kind
 
     def to_json(self) -> Json:
@@ -101,6 +104,8 @@ class Subject:
         }
         if self.collective is not None:
             written["collective"] = self.collective
+        if self.own_gpus:
+            written["own_gpus"] = True
         return written if self.shape is None else {**written, "shape": self.shape.to_json()}
 
     @staticmethod
@@ -109,7 +114,8 @@ class Subject:
         subject = Subject.of(*(raw.get(key) or "" for key in keys))
         shape = raw.get("shape")
         given = None if shape is None else Shape.from_json(shape)
-        return replace(subject, shape=given, collective=raw.get("collective"))
+        own_gpus = bool(raw.get("own_gpus"))
+        return replace(subject, shape=given, collective=raw.get("collective"), own_gpus=own_gpus)
 
     def __str__(self) -> str:
         return f"{self.contestant} {self.algorithm} {self.form}"
@@ -281,7 +287,12 @@ class Certificate:
 
 
 _OWN_KEYS = frozenset(
-    {*Certificate(Subject.of("", "", "", ""), Code("", "", {}), ()).to_json(), "shape", "collective"}
+    {
+        *Certificate(Subject.of("", "", "", ""), Code("", "", {}), ()).to_json(),
+        "shape",
+        "collective",
+        "own_gpus",
+    }
 )
 
 
@@ -304,20 +315,21 @@ def trial_validity(
     certificates: Mapping[Subject, Sequence[Certificate]],
     subject: Subject,
     facts: WorkerFacts | None,
-    collective: str | None = None,
+    team: Subject | None = None,
 ) -> Validity:
     """Of a trial: its algorithm must be proven as a whole, in the shape that ran and, of a team, in the way
     in which it averaged gradients.
 
-    Trials from before shapes were proven count, with the reason why that may be doubted.
+    `team`: what must be proven of that; None for one worker. Trials from before shapes were proven count,
+    with the reason why that may be doubted.
     """
     alone = _worker_validity(certificates, subject, facts)
-    if collective is None or facts is None or alone.state != VALID:
+    if team is None or facts is None or alone.state != VALID:
         return alone
-    found = best_validity(certificates.get(subject.in_a_team(collective), ()), Code.of(facts))
+    found = best_validity(certificates.get(team, ()), Code.of(facts))
     if found.state == VALID:
         return alone
-    return Validity(found.state, f"the collective {collective}: {found.reason}")
+    return Validity(found.state, f"the {team.form}: {found.reason}")
 
 
 def _worker_validity(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rldyno.errors import Problem
+from rldyno.machine.devices import usable_gpus
 from rldyno.proofs import store
 from rldyno.proofs.certificate import Certificate, Subject
 from rldyno.proofs.jobs import Climbing, Part, remove_leftovers, run_jobs
@@ -66,7 +67,7 @@ def of_cell(cell: Cell, environments: Environments) -> Iterator[Subject]:
     subject = Subject.of(cell.contestant, cell.algorithm, kind, cell.device)
     yield subject
     if cell.workers > 1:
-        yield subject.in_a_team(cell.collective)
+        yield subject.in_a_team(cell.collective, share_gpu=cell.share_gpu)
     made = environments.get((cell.framework, cell.environment))
     if made is None or made.error:
         return
@@ -88,14 +89,20 @@ def every_subject(contestants: Iterable[str], device: str) -> list[Subject]:
 
 
 def every_team(contestants: Iterable[str], device: str, collectives: Iterable[str]) -> list[Subject]:
-    """Every algorithm of those that have these collectives on this device."""
-    return [
-        Subject.of(contestant, algorithm, MLP, device).in_a_team(collective)
+    """Every algorithm of those that have these collectives on this device.
+
+    On GPUs: with one that workers share and, where there are several, with one for each.
+    """
+    sharing = [True] if device != "cpu" and usable_gpus()[0] < 2 else [True, False]
+    teams = (
+        Subject.of(contestant, algorithm, MLP, device).in_a_team(collective, share_gpu=shared)
         for contestant in contestants
         for collective in collectives
         if device in _devices(contestant, collective)
         for algorithm in LEARNERS
-    ]
+        for shared in sharing
+    )
+    return list(dict.fromkeys(teams))
 
 
 def _devices(contestant: str, collective: str) -> tuple[str, ...]:
@@ -140,7 +147,8 @@ def prove(
     # One kind of network per process: the variables of a toolchain may differ between them.
     by_process: dict[tuple[object, ...], list[Subject]] = {}
     for subject in missing:
-        key = subject.contestant, subject.device, subject.network, subject.collective
+        team = subject.collective, subject.own_gpus
+        key = subject.contestant, subject.device, subject.network, *team
         by_process.setdefault(key, []).append(subject)
     made = 0
     broken: list[Problem] = []

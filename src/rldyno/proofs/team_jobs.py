@@ -10,6 +10,7 @@ from typing import Any
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
 from rldyno.machine.cpus import available_cpus
+from rldyno.machine.devices import HIDDEN, gpu_names
 from rldyno.processes.children import signal_group
 from rldyno.processes.rig import Runtime, end, ending, failed
 from rldyno.processes.team import Post, group_below_mpi, noted_exit, start_team
@@ -153,8 +154,18 @@ class _Team:
         # Nothing is timed: workers may share a core.
         places = [None if cpus is None else (cpus[rank % len(cpus)],) for rank in range(size)]
         self._logs = [directory / f"{rank}.log" for rank in range(size)]
-        posts = [Post(rank, self._logs[rank], places[rank]) for rank in range(size)]
-        self._processes: list[subprocess.Popen[bytes]] = start_team("prove-team", directory, runtime, posts)
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._absent = ""
+        """Why none was started."""
+        own: list[dict[str, str]] = [{} for _ in range(size)]
+        if first.own_gpus:
+            visible = gpu_names(runtime.environment())
+            own = [{HIDDEN: name} for name in visible[:size]]
+            if len(own) < size:
+                self._absent = f"{size} workers need a GPU each, {len(own)} can be seen"
+                return
+        posts = [Post(rank, self._logs[rank], places[rank], own[rank]) for rank in range(size)]
+        self._processes = start_team("prove-team", directory, runtime, posts)
 
     @property
     def subject(self) -> Subject | None:
@@ -184,6 +195,8 @@ class _Team:
 
     def failure(self) -> str:
         """Of the rank that failed first: the others lost it, or still wait for it."""
+        if self._absent:
+            return self._absent
         errors: dict[int, tuple[int, str]] = {}
         for rank in range(self.size):
             code, proofs = self._code(rank), self._said(rank).get("proofs") or [{"error": None}]
@@ -195,7 +208,7 @@ class _Team:
         return f"with {self.size} workers, worker {first}: {words}"
 
     def log(self) -> str:
-        return "".join(
+        return self._absent or "".join(
             f"worker {rank} of {self.size}\n{text}\n"
             for rank in range(self.size)
             if (text := self._printed(rank).strip())

@@ -226,7 +226,7 @@ class _TableBuilder:
     def _validity(self, requested: TrialFile, facts: WorkerFacts | None) -> Validity:
         if requested.framework == GUEST_FRAMEWORK:
             return Validity(GUEST, A_GUEST)
-        return trial_validity(self._certificates, subject_of(requested), facts, collective_of(requested))
+        return trial_validity(self._certificates, subject_of(requested), facts, team_of(requested))
 
     def _add_facts(self, contestant: str, facts: WorkerFacts) -> None:
         self.facts.setdefault(contestant, facts)
@@ -294,9 +294,11 @@ def subject_of(requested: TrialFile) -> Subject:
     return Subject(requested.contestant, requested.algorithm, network, requested.device)
 
 
-def collective_of(requested: TrialFile) -> str | None:
-    """Of a team; None for one worker."""
-    return requested.collective if requested.workers > 1 else None
+def team_of(requested: TrialFile) -> Subject | None:
+    """What must be proven of a team; None for one worker."""
+    if requested.workers == 1:
+        return None
+    return subject_of(requested).in_a_team(requested.collective, share_gpu=requested.share_gpu)
 
 
 def ordered_certificates(found: Iterable[Certificate], rows: Iterable[Row]) -> tuple[Certificate, ...]:

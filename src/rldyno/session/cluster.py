@@ -15,14 +15,16 @@ from rldyno.launch.slurm import SlurmLauncher
 from rldyno.launch.slurm_jobs import own_jobs
 from rldyno.launch.slurm_queue import Queue, check_installed
 from rldyno.launch.slurm_script import check_nodes
-from rldyno.machine.devices import check_device
+from rldyno.machine.devices import usable_gpus
 from rldyno.processes.control import INTERRUPTED
 from rldyno.processes.lab import OWN_MODULE
+from rldyno.proofs.prove import to_make
 from rldyno.records.attempts import put_aside
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.locks import lock_holder
 from rldyno.records.slurm_jobs import SlurmFolder
 from rldyno.records.trial_state import trial_state
+from rldyno_rig.proof.standard import team_sizes
 
 if TYPE_CHECKING:
     from rldyno.proofs.certificate import Subject
@@ -164,17 +166,21 @@ class Cluster:
                 fix='write `variant = "cuda"` into the config file, then `rldyno setup`',
             )
 
-    def provable_here(self, subjects: Iterable[Subject]) -> list[Subject]:
-        """Without those of a device that this machine lacks."""
-        listed = list(subjects)
-        found = [subject for subject in listed if _has(subject.device)]
-        left = sorted({str(one.contestant) for one in listed if one not in found})
+    def provable_here(
+        self, subjects: Iterable[Subject], interpreters: Mapping[str, Interpreter]
+    ) -> list[Subject]:
+        """Without those that have no certificate yet and need more GPUs than this machine has."""
+        listed, count = list(subjects), usable_gpus()[0]
+        left = [one for one in to_make(listed, interpreters) if gpus_needed(one) > count]
         if left:
+            names = ", ".join(sorted({str(one.contestant) for one in left}))
+            most = max(map(gpus_needed, left))
+            lack = "no GPU" if count == 0 else f"{count} GPU only"
             self._say(
-                f"not proven, because this machine has no GPU: {', '.join(left)}. In a job with one: "
-                f"rldyno verify {' '.join(left)} --device cuda"
+                f"not proven, because this machine has {lack}: {names}. In a job with {most}: "
+                f"rldyno verify --study {self._directory.root}; then run the same command again"
             )
-        return found
+        return [one for one in listed if one not in left]
 
 
 def check_no_jobs(directory: ResultsDirectory) -> None:
@@ -189,12 +195,11 @@ def check_no_jobs(directory: ResultsDirectory) -> None:
         )
 
 
-def _has(device: str) -> bool:
-    try:
-        check_device(device, "")
-    except Problem:
-        return False
-    return True
+def gpus_needed(subject: Subject) -> int:
+    """For its proof."""
+    if subject.device == "cpu":
+        return 0
+    return max(team_sizes(subject.device)) if subject.own_gpus else 1
 
 
 def continuing(directory: ResultsDirectory, options: Options) -> list[str]:

@@ -101,7 +101,7 @@ def unproven(directory: ResultsDirectory) -> set[Subject]:
             subject = Subject.of(row["contestant"], row["algorithm"], network, row["device"])
             found |= {subject, replace(subject, shape=shape_that_ran(directory.trial(row["trial"])))}
             if row["workers"] > 1:
-                found.add(subject.in_a_team(row["collective"]))
+                found.add(subject.in_a_team(row["collective"], share_gpu=row["share_gpu"]))
     return found
 
 

@@ -254,7 +254,7 @@ class Session:
         planned = prove.subjects(self.current_plan.cells, self.environments)
         subjects = code_changes.to_prove(planned, finished, self.changed_code, expected, self.interpreters)
         if self.cluster:
-            subjects = self.cluster.provable_here(subjects)
+            subjects = self.cluster.provable_here(subjects, self.interpreters)
         prove.ensure(subjects, self.interpreters, self.directory.root, self.console)
 
     def measure_machine(self) -> None:

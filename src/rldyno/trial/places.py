@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rldyno.errors import Problem
+from rldyno.machine.devices import HIDDEN, gpu_names
 from rldyno.records.files import Json
 from rldyno.trial.worker import AbsentError
 from rldyno_rig.trial_file import TrialFile
-
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True)
@@ -35,11 +34,11 @@ class Places:
         """
         gpus, here = None, workers_here(trial, per_node)
         if trial.workers > 1 and trial.device != "cpu":
-            gpus = _gpus(here, trial.share_gpu, _visible(variables))
+            gpus = _gpus(here, trial.share_gpu, gpu_names(variables))
         return Places(None if cpus is None else _slices(cpus, here), gpus, per_node)
 
     def variables(self, rank: int) -> dict[str, str]:
-        return {} if self.gpus is None else {_VISIBLE: self.gpus[rank]}
+        return {} if self.gpus is None else {HIDDEN: self.gpus[rank]}
 
     def to_json(self, probe_cpu: int | None) -> Json:
         """`affinity` of outcome.json."""
@@ -75,15 +74,3 @@ def _gpus(workers: int, shared: bool, visible: list[str]) -> tuple[str, ...]:
             "`share_gpu = true` in the study lets them share one"
         )
     return tuple(visible[:1] * workers if shared else visible[:workers])
-
-
-def _visible(variables: Mapping[str, str]) -> list[str]:
-    """The names of the GPUs that a process with these variables can use."""
-    from rldyno.probe.nvml import opened_nvml, visible_devices
-
-    chosen = [name.strip() for name in variables.get(_VISIBLE, "").split(",") if name.strip()]
-    with opened_nvml() as (nvml, _):
-        if nvml is None:
-            return chosen
-        found = visible_devices(nvml, variables)
-    return chosen[: len(found)] if _VISIBLE in variables else [str(number) for number, _ in found]
