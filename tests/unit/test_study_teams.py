@@ -259,3 +259,9 @@ def test_the_plan_refuses_more_workers_than_cpus(shown) -> None:
     problem = shown(4).exception
     assert isinstance(problem, Problem)
     assert "4 workers of 1 core need 4 CPUs" in problem.message
+
+
+def test_a_login_node_plans_for_larger_nodes(shown) -> None:
+    done = shown(4, "--launcher", "slurm")
+    assert done.exit_code == 0, done.output
+    assert "3 trials" in done.output

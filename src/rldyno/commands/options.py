@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
+
+
+class Place(StrEnum):
+    LOCAL = "local"
+    SLURM = "slurm"
+
 
 Seeds = Annotated[
     str | None,

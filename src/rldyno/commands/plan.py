@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rldyno.commands.options import Quick, Seeds
+from rldyno.commands.options import Place, Quick, Seeds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,6 +32,10 @@ def plan(
     quick: Quick = False,
     show_all: Annotated[bool, typer.Option("--all", help="Show every trial of a long plan.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+    launcher: Annotated[
+        Place,
+        typer.Option("--launcher", help="slurm: the trials need not have room on this machine."),
+    ] = Place.LOCAL,
 ) -> None:
     """Show the trials of a study, their order and how long they take, without running anything."""
     from rich.console import Console
@@ -42,7 +46,8 @@ def plan(
     from rldyno.study.plan import make_plan
 
     planned = make_plan(given_study(study, seeds, quick).study)
-    check_room(planned.cells)
+    if launcher is Place.LOCAL:
+        check_room(planned.cells)
     estimated = estimate(planned, load_rates())
     if as_json:
         print(json.dumps(plan_json(planned, estimated), indent=2))

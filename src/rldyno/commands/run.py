@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rldyno.commands.nets import time_networks
-from rldyno.commands.options import Quick, Seeds, Toolchains
+from rldyno.commands.options import Place, Quick, Seeds, Toolchains
 
 if TYPE_CHECKING:
     from rldyno.session.cluster import ClusterOptions
     from rldyno.session.reruns import NoiseLimit
     from rldyno.session.session import Options
-
-
-class Place(StrEnum):
-    LOCAL = "local"
-    SLURM = "slurm"
 
 
 MaxNoise = Annotated[
