@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import shutil
 from collections.abc import Iterable
@@ -60,6 +61,13 @@ class SlurmSettings(BaseModel):
     """A job that left the queue is lost when no outcome is seen for so long: shared disks show files late."""
     poll_s: Annotated[float, Field(gt=0.0)] = 5.0
     """How often the queue is read."""
+
+    @field_validator("time", mode="before")
+    @classmethod
+    def _without_quotes(cls, value: object) -> object:
+        """`time = 02:00:00` is a time of the day to TOML, `time = 90` a number: minutes, to sbatch."""
+        is_minutes = isinstance(value, int) and not isinstance(value, bool)
+        return str(value) if is_minutes or isinstance(value, dt.time) else value
 
 
 class Config(BaseModel):

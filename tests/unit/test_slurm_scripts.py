@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rldyno.config import SlurmSettings, with_changes
+from rldyno.config import SlurmSettings, load_config, with_changes
 from rldyno.errors import Problem
 from rldyno.launch.launcher import PreparedTrial
 from rldyno.launch.slurm_script import Needs, array_script, check_nodes, command_script
@@ -192,6 +192,18 @@ def test_settings_from_the_command_line() -> None:
     found = with_changes(SlurmSettings(partition="cpu", account="lab"), changes)
     assert (found.partition, found.account, found.throttle, found.exclusive) == ("gpu", "lab", 3, True)
     assert found.lines == ("--mem=4G", "--nice")
+
+
+@pytest.mark.parametrize(
+    ("written", "given"), [('"1-12:00:00"', "1-12:00:00"), ("02:00:00", "02:00:00"), ("90", "90")]
+)
+def test_a_time_limit_needs_no_quotes(
+    written: str, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(f"[slurm]\ntime = {written}\n")
+    monkeypatch.setenv("RLDYNO_CONFIG", str(file))
+    assert load_config().slurm.time == given
 
 
 @pytest.mark.parametrize(
