@@ -51,11 +51,22 @@ def test_a_study_that_does_not_fit_says_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["liu2022", "seong2024"])
-def test_a_gpu_changes_no_hyper_parameter(name: str) -> None:
-    with_cpu, with_gpu = (
-        tomllib.loads(shipped_studies()[study].read_text()) for study in (name, f"{name}-gpu")
+@pytest.mark.parametrize("form", ["gpu", "workers"])
+def test_gpus_and_workers_change_no_hyper_parameter(name: str, form: str) -> None:
+    alone, other = (
+        tomllib.loads(shipped_studies()[study].read_text()) for study in (name, f"{name}-{form}")
     )
-    assert with_cpu["hyper"] == with_gpu["hyper"]
+    assert alone["hyper"] == other["hyper"]
+
+
+def test_every_task_of_seong2024_with_horovod_has_a_column_of_its_own() -> None:
+    cells = make_plan(load_study(shipped_studies()["seong2024-workers"])).cells
+    ran = {(cell.contestant, cell.workers, cell.collective) for cell in cells}
+    assert ran == {
+        (name, *way)
+        for name in ("tensorflow:eager", "tensorflow:graph", "mxnet:eager", "mxnet:hybrid")
+        for way in ((1, "none"), (2, "horovod"))
+    }
 
 
 @pytest.mark.parametrize("name", ["liu2022", "seong2024", "lizarralde2019"])

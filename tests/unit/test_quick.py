@@ -83,7 +83,7 @@ def test_a_mistake_in_the_quick_size_is_reported(tmp_path: Path) -> None:
         study_of(tmp_path, TEXT + QUICK + "sedes = 3\n", quick=True)
 
 
-PAPERS = [name for name in shipped_studies() if name[-2:].isdigit() or name.endswith("-gpu")]
+PAPERS = [name for name in shipped_studies() if name[-2:].isdigit() or name.endswith(("-gpu", "-workers"))]
 
 
 @pytest.mark.parametrize("name", PAPERS)
