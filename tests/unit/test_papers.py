@@ -53,9 +53,7 @@ def test_a_study_that_does_not_fit_says_why(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["liu2022", "seong2024"])
 @pytest.mark.parametrize("form", ["gpu", "workers"])
 def test_gpus_and_workers_change_no_hyper_parameter(name: str, form: str) -> None:
-    alone, other = (
-        tomllib.loads(shipped_studies()[study].read_text()) for study in (name, f"{name}-{form}")
-    )
+    alone, other = (tomllib.loads(shipped_studies()[study].read_text()) for study in (name, f"{name}-{form}"))
     assert alone["hyper"] == other["hyper"]
 
 

@@ -286,6 +286,26 @@ def test_scripts_are_written_and_nothing_is_submitted(lab: Lab) -> None:
 
 
 @pytest.mark.slow
+def test_scripts_are_those_of_trials_without_a_job(lab: Lab) -> None:
+    lab.submit()
+    files = {path: path.stat().st_mtime_ns for path in lab.directory.trials.glob("*/trial.json")}
+    jobs = SlurmFolder(lab.directory.root).jobs_file.read_bytes()
+    for state in ("PENDING", "RUNNING"):
+        lab.slurm.set("2_1", state)
+        with pytest.raises(DetachedError, match="nothing is left to submit"):
+            lab.run(ClusterOptions(SETTINGS, print_scripts=True))
+    assert {path: path.stat().st_mtime_ns for path in files} == files, "a job may be reading them"
+    lost = lab.jobs.submissions[1].trials[1]
+    lab.slurm.set("2_1", "CANCELLED")
+    with pytest.raises(DetachedError, match="nothing was submitted") as left:
+        lab.run(ClusterOptions(SETTINGS, print_scripts=True))
+    array = Path(str(left.value).splitlines()[1]).read_text()
+    assert "--array=0-0" in array
+    assert f"trials=(\n  {lost}\n)" in array
+    assert SlurmFolder(lab.directory.root).jobs_file.read_bytes() == jobs
+
+
+@pytest.mark.slow
 def test_a_run_on_this_machine_waits_for_the_jobs(lab: Lab) -> None:
     lab.submit()
     with pytest.raises(Problem, match=r"jobs of the run in .* are queued or running: 1"):

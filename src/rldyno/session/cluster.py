@@ -13,7 +13,7 @@ from rldyno.errors import Problem
 from rldyno.launch.launcher import DetachedError, PreparedTrial, Watcher
 from rldyno.launch.slurm import SlurmLauncher
 from rldyno.launch.slurm_jobs import own_jobs
-from rldyno.launch.slurm_queue import Queue, check_installed
+from rldyno.launch.slurm_queue import Job, Queue, check_installed
 from rldyno.launch.slurm_script import check_nodes
 from rldyno.machine.devices import usable_gpus
 from rldyno.processes.control import INTERRUPTED
@@ -92,9 +92,14 @@ class Cluster:
 
     def attach(self) -> None:
         """Find the jobs of earlier sessions."""
-        if not self.options.continued and not self.options.print_scripts:
-            self._folder.forget_cancel()
-        self.attached = self.launcher.attach(anew=not self.options.continued)
+        if self.options.print_scripts:  # which changes nothing
+            live = {job.id for job in live_jobs(self._folder)}
+            jobs = self._folder.read() if live else None
+            self.attached = {trial: job for trial, job in jobs.jobs() if job in live} if jobs else {}
+        else:
+            if not self.options.continued:
+                self._folder.forget_cancel()
+            self.attached = self.launcher.attach(anew=not self.options.continued)
         if self.attached:
             noun = "trial is" if len(self.attached) == 1 else "trials are"
             self._say(f"{len(self.attached)} {noun} queued or running already")
@@ -109,7 +114,10 @@ class Cluster:
         check_nodes(listed, self.options.settings, mpi)
         self.attached = {}  # a trial that runs again in this session has a job of its own
         if self.options.print_scripts:
-            return listed
+            left = [trial for trial in listed if not trial.attached]
+            if listed and not left:
+                raise DetachedError("nothing is left to submit")
+            return left
         spent: set[str] = set()
         if self.options.continued:
             spent = self.launcher.given_up(trial.id for trial in listed if not trial.attached)
@@ -185,14 +193,19 @@ class Cluster:
 
 def check_no_jobs(directory: ResultsDirectory) -> None:
     """Before a run on this machine: a Problem while jobs of a cluster may run the same trials."""
-    jobs = SlurmFolder(directory.root).read()
-    listed = Queue().read() if jobs and shutil.which("squeue") else None
-    live = [job for job in own_jobs(jobs, listed) if job.live] if jobs and listed else []
+    live = live_jobs(SlurmFolder(directory.root))
     if live:
         raise Problem(
             f"jobs of the run in {directory.root} are queued or running: {live[0].id}",
             fix=f"attach to them with --launcher slurm, or end them: rldyno cancel {directory.root}",
         )
+
+
+def live_jobs(folder: SlurmFolder) -> list[Job]:
+    """Of this run, as far as this machine can ask."""
+    jobs = folder.read()
+    listed = Queue().read() if jobs and shutil.which("squeue") else None
+    return [job for job in own_jobs(jobs, listed) if job.live] if jobs and listed else []
 
 
 def gpus_needed(subject: Subject) -> int:
