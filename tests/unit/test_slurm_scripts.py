@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
@@ -48,8 +49,8 @@ FULL = f"""\
 #SBATCH --array=0-0%7
 #SBATCH --output=/home/ann/out/slurm/logs/rldyno-0a1b2c3d-0002-%a.log
 #SBATCH --nodes=1
-#SBATCH --ntasks=4
-#SBATCH --cpus-per-task=2
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task=8
 #SBATCH --hint=nomultithread
 #SBATCH --gres=gpu:a100:4
 #SBATCH --exclusive
@@ -62,7 +63,7 @@ FULL = f"""\
 #SBATCH --time=02:00:00
 #SBATCH --constraint=icelake
 #SBATCH --mem=8G
-module load gcc/12.2
+module load gcc/12.2 || exit 1
 source ~/conda/bin/activate rl
 trials=(
   a.s0
@@ -174,6 +175,21 @@ def test_the_step_that_starts_the_workers() -> None:
     )
     alone = srun_command(Path("/t"), replace(file, mpiexec=None), 2, "n1", 17)
     assert "--mpi=none" in alone
+
+
+@pytest.mark.parametrize(("probe", "cpus"), [(True, 9), (False, 8)])
+def test_workers_on_one_node_need_one_probe(probe: bool, cpus: int) -> None:
+    asked = needs(workers=4).options(SlurmSettings(probe_cpu=probe))
+    assert asked[:3] == ["--nodes=1", "--ntasks=1", f"--cpus-per-task={cpus}"]
+
+
+def test_a_module_that_cannot_be_loaded_ends_the_job(tmp_path: Path) -> None:
+    settings = SlurmSettings(modules=("gcc/12.2",))
+    script = command_script("j", ["echo", "it runs"], tmp_path, settings)
+    for loads, printed in ((False, ""), (True, "it runs\n")):
+        shell = f"module() {{ echo cannot find $2 >&2; {'true' if loads else 'false'}; }}\n{script}"
+        done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+        assert (done.returncode == 0, done.stdout) == (loads, printed)
 
 
 def test_workers_may_share_a_gpu() -> None:

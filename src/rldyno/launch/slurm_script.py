@@ -41,16 +41,17 @@ class Needs:
 
     def options(self, settings: SlurmSettings) -> list[str]:
         spread = self.per_node(settings)
-        here = spread or self.workers
-        found = [
-            f"--nodes={math.ceil(self.workers / here)}",
-            f"--ntasks={self.workers}",
-            *([] if spread is None else [f"--ntasks-per-node={spread}"]),
-            f"--cpus-per-task={self.cores + settings.probe_cpu}",
-            "--hint=nomultithread",
-        ]
+        if spread is None:  # the trial's process starts them all: to Slurm it is one task
+            places = ["--nodes=1", "--ntasks=1"]
+            cpus = self.workers * self.cores + settings.probe_cpu
+        else:
+            places = [f"--nodes={math.ceil(self.workers / spread)}", f"--ntasks={self.workers}"]
+            places += [f"--ntasks-per-node={spread}"]
+            cpus = self.cores + settings.probe_cpu
+        found = [*places, f"--cpus-per-task={cpus}", "--hint=nomultithread"]
         if self.gpus:
-            found.append(f"--gres={settings.gpu}:{1 if self.shared else here}")  # of each node
+            here = 1 if self.shared else spread or self.workers
+            found.append(f"--gres={settings.gpu}:{here}")  # of each node
         return [*found, "--exclusive"] if settings.exclusive else found
 
 
@@ -109,6 +110,7 @@ def _script(name: str, options: Iterable[str], settings: SlurmSettings, body: It
     chosen = [f"--{key}={value}" for key in given if (value := getattr(settings, key)) is not None]
     # A job that is requeued goes on with the log of its first life.
     head = [f"--job-name={name}", *options, "--open-mode=append", "--requeue", *chosen, *settings.lines]
-    before = [f"module load {shlex.quote(module)}" for module in settings.modules]
+    # Without a module that was asked for, something else would be measured.
+    before = [f"module load {shlex.quote(module)} || exit 1" for module in settings.modules]
     lines = ["#!/bin/bash", *(f"#SBATCH {option}" for option in head), *before, *settings.setup, *body]
     return "\n".join(lines) + "\n"
