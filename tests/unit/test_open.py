@@ -232,18 +232,37 @@ def test_notes_name_the_closed_loop_that_is_as_fast(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "words"),
     [
-        ["--environments", "none"],
-        ["--contestants", "chainer"],
-        ["--algorithm", "rainbow"],
-        ["--set", "gama=0.9"],
-        ["--set", "gamma"],
+        ("--environments none", "not a list of positive numbers"),
+        ("--contestants chainer", "no open form"),
+        ("--algorithm rainbow", "no open form"),
+        ("--set gama=0.9", "gama.*did you mean 'gamma'"),
+        ("--set gamma", "not NAME=VALUE"),
+        ("--set gamma=abc", "gamma: must be a number"),
+        ("--set minibatches=0", "minibatches: must be at least 1"),
+        ("--set activation=gelu", "activation: must be 'relu' or 'tanh'"),
+        ("--set gamma=[0.9,0.99]", "one value, not several"),
+        ("--set rollout_steps=33 --environments 3", "do not divide into"),
+        ("--set environments=3", "an option of its own"),
+        ("--dtype float16", "--dtype float16 is unknown"),
+        ("--agents 3 --contestants jax,numpy", "numpy trains one agent at a time"),
+        ("--learning 3 --closed --parts", "not with --closed, --parts"),
+        ("--learning 3 --environments 4,8", "not with several --environments"),
     ],
 )
-def test_wrong_options_are_one_message(options: list[str], tmp_path: Path) -> None:
-    with pytest.raises(Problem):
-        CliRunner().invoke(app, ["open", *options, "--out", str(tmp_path)], catch_exceptions=False)
+def test_wrong_options_are_one_message(options: str, words: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(Problem, match=words):
+        CliRunner().invoke(app, ["open", *options.split(), "--out", str(out)], catch_exceptions=False)
+    assert not out.exists()
+
+
+def test_settings_are_completed_as_in_a_study() -> None:
+    """A rate without an end stays what it is; lists are widths of layers."""
+    changes = {"learning_rate": 0.01, "hidden": [8, 8]}
+    values = division.OpenRequest(("jax",), "ppo", "CartPole-v1", (4,), changes).values(4)
+    assert (values.learning_rate_end, values.hidden, values.environments) == (0.01, (8, 8), 4)
 
 
 def test_the_closed_division_is_measured_in_whole_rounds() -> None:

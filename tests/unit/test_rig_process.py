@@ -18,6 +18,10 @@ from rldyno_rig.job_files import LIMITS_FILE, EnvironmentCase, LimitsJob
 from rldyno_rig.schema import PARTS_VARIABLE
 
 HERE = Runtime(Path(sys.executable), False, {"GIVEN": "1"})
+JAX_NOTE = (
+    "For simplicity, JAX has removed its internal frames from the traceback of the following exception. "
+    "Set JAX_TRACEBACK_FILTERING=off to include these."
+)
 
 
 def test_isolated_processes_see_no_python_variables(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,6 +91,7 @@ def _lives(pid: int) -> bool:
         (Ended(1, 0.1, "", "Traceback\n  File\nImportError: no x\n\n"), "ImportError: no x"),
         (Ended(3, 0.1, "", ""), "it ended with status 3 and printed nothing"),
         (Ended(-11, 0.1, "", "some line"), "crashed: SIGSEGV"),
+        (Ended(1, 0.1, "", f"TypeError: no y\n{'-' * 20}\n{JAX_NOTE}\n"), "TypeError: no y"),
     ],
 )
 def test_how_a_process_ended_is_one_line(ended: Ended, words: str) -> None:

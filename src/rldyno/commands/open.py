@@ -82,7 +82,7 @@ def open_division(
     # Learning is compared with the number of environments that the hyper-parameters were tuned for.
     default = "4,2048" if learning is None else str(_tuned(algorithm, environment))
     request = OpenRequest(
-        frameworks=tuple(contestants.split(",")),
+        frameworks=tuple(dict.fromkeys(name.strip() for name in contestants.split(","))),
         algorithm=algorithm,
         environment=environment,
         environments=_counts(environments or default),
@@ -99,7 +99,25 @@ def open_division(
     if learning is None:
         _measure(request, directory, parse_overrides(toolchain or []))
     else:
+        _check_learning(request)
         _learn(request, learning, steps, directory, parse_overrides(toolchain or []))
+
+
+def _check_learning(request: OpenRequest) -> None:
+    """A Problem for options of speed: they would be ignored."""
+    from rldyno.errors import Problem
+
+    speed = {
+        "--closed": request.closed,
+        "--parts": request.parts,
+        "--agents": request.agents > 1,
+        "several --environments": len(request.environments) > 1,
+    }
+    if wrong := [option for option, given in speed.items() if given]:
+        raise Problem(
+            f"--learning trains one agent for each seed, and measures no speed: not with {', '.join(wrong)}",
+            fix=f"leave out {', '.join(wrong)}",
+        )
 
 
 def _tuned(algorithm: str, environment: str) -> int:
@@ -256,17 +274,18 @@ def _counts(text: str) -> tuple[int, ...]:
     parts = text.split(",")
     if not all(part.strip().isdigit() and int(part) > 0 for part in parts):
         raise Problem(f"--environments {text}: not a list of positive numbers", fix="for example 4,2048")
-    return tuple(map(int, parts))
+    return tuple(dict.fromkeys(map(int, parts)))
 
 
 def _setting(text: str) -> tuple[str, Any]:
     from rldyno.errors import Problem
-    from rldyno_rig.hyper import tuples
 
     name, equals, value = text.partition("=")
     if not equals:
         raise Problem(f"--set {text}: not NAME=VALUE", fix="for example --set rollout_steps=128")
+    if name == "environments":
+        raise Problem(f"--set {text}: their number is an option of its own", fix=f"--environments {value}")
     try:
-        return name, tuples(json.loads(value))
+        return name, json.loads(value)
     except ValueError:
         return name, value

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rldyno.division.measure import OpenRequest, ask, closed_trial, job_of
+from rldyno.division.measure import MANY_AGENTS, OpenRequest, ask, closed_trial, job_of
 from rldyno.records.csv_files import read_csvs
 from rldyno.toolchains.resolve import Interpreter, resolve
 from rldyno_rig import schema
@@ -21,8 +21,6 @@ GOALS: Mapping[str, float] = {"CartPole-v0": 195.0, "CartPole-v1": 475.0, "Mount
 GOAL_EPISODES = 100
 REFERENCE = Contestant("numpy", "eager")
 """Of the closed division, whose contestants are proven to compute the same."""
-MANY_AGENTS = ("jax",)
-"""Frameworks that train several agents in one process."""
 
 
 def goal_of(environment: str, steps: int) -> Goal:

@@ -16,6 +16,7 @@ from rldyno.limits.measure import limits_of
 from rldyno.machine.cpus import available_cpus, place
 from rldyno.processes.rig import Runtime, answer_of
 from rldyno.records import files as records
+from rldyno.study.hyper import changed
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter, resolve
 from rldyno_rig import hyper
@@ -36,6 +37,9 @@ OPEN_FORMS: Mapping[str, tuple[str, ...]] = {
 """Framework → algorithms that it has an open form of."""
 CLOSED_MODES = {"jax": "jit", "torch": "compile", "tensorflow": "xla", "numpy": "eager"}
 """The mode of the closed division that a framework's open form is shown beside."""
+MANY_AGENTS = ("jax",)
+"""Frameworks that train several agents in one process."""
+DTYPES = ("float32", "float64")
 PROOF_SEED = 3
 TIME_LIMIT_S = 1800.0
 CLOSED_STEPS = 20_480
@@ -61,17 +65,14 @@ class OpenRequest:
     """Also measure what environment, acting and learning take."""
 
     def values(self, environments: int) -> Any:
-        """Hyper-parameters; a Problem where the open division has no form of them."""
+        """Hyper-parameters, completed as in a study; a Problem where there is no open form of them."""
+        task = self.algorithm, self.environment
         try:
-            values = shipped(
-                self.algorithm, self.environment, **{**self.changes, "environments": environments}
-            )
-            Task(self.algorithm, self.environment, values, self.device, self.dtype, self.agents)
+            shipped(*task)
+            values = shipped(*task, **changed("--set", *task, {**self.changes, "environments": environments}))
+            Task(*task, values, self.device, self.dtype, self.agents)
         except Unsupported as error:
             raise Problem(str(error), fix="see docs/open.md for what it has") from error
-        except TypeError as error:
-            fix = f"rldyno hyper {self.algorithm} lists what can be set"
-            raise Problem(f"{self.algorithm}: {error}", fix=fix) from error
         return values
 
 
@@ -87,12 +88,17 @@ def measure(
 
 def check(request: OpenRequest) -> None:
     """A Problem where something has no open form."""
+    if request.dtype not in DTYPES:
+        raise Problem(f"--dtype {request.dtype} is unknown", fix=f"choose {' or '.join(DTYPES)}")
     for count in request.environments:
         request.values(count)
     for framework in request.frameworks:
         if request.algorithm not in OPEN_FORMS.get(framework, ()):
             have = ", ".join(f"{name}: {'/'.join(forms)}" for name, forms in OPEN_FORMS.items())
             raise Problem(f"{framework} has no open form of {request.algorithm}", fix=f"choose from {have}")
+        if request.agents > 1 and framework not in MANY_AGENTS:
+            fix = f"leave out --agents, or choose from {', '.join(MANY_AGENTS)}"
+            raise Problem(f"{framework} trains one agent at a time", fix=fix)
 
 
 def _row(request: OpenRequest, framework: str, count: int, overrides: Mapping[str, Path]) -> OpenRow:

@@ -256,13 +256,17 @@ def failed(what: str, code: int | None, log: str, limit_s: float = TIME_LIMIT_S)
     )
 
 
+_NOTES = ("For simplicity, JAX has removed its internal frames",)
+"""What libraries add to an exception, below its message."""
+
+
 def ending(code: int | None, log: str, limit_s: float = TIME_LIMIT_S) -> str:
     """One line: the signal, the time limit, or the last line that the process printed."""
     if code is None:
         return f"no answer within {limit_s:.0f} s"
     if code < 0:
         return f"crashed: {signal.Signals(-code).name}"
-    lines = [line for line in log.splitlines() if line.strip()]
+    lines = [line for line in log.splitlines() if line.strip("- ") and not line.startswith(_NOTES)]
     return lines[-1].strip()[:LONGEST_LINE] if lines else f"it ended with status {code} and printed nothing"
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rldyno.study.hyper_names import suggest_hyper
@@ -95,6 +95,23 @@ def read(
     for (algorithm, environment), given in resolved.items():
         _check_together(source, algorithm, environment, given)
     return {task: _in_field_order(task[0], given) for task, given in resolved.items()}
+
+
+def changed(option: str, algorithm: str, environment: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Values that an option of the command line gives, checked and completed like those of a study.
+
+    One value each; a Problem with all mistakes.
+    """
+    source = Source(option, dict(table))
+    given = _read_fields(source, algorithm, dict(table), ())
+    for name, found in given.items():
+        if len(found.values) > 1:
+            source.mistake((name,), "one value, not several")
+    if not source.mistakes:
+        _check_together(source, algorithm, environment, given)
+    if source.mistakes:
+        raise source.problem(f"rldyno hyper {algorithm} lists what can be set")
+    return next(combinations({name: found.values for name, found in given.items()}))
 
 
 def field_types(algorithm: str) -> dict[str, Any]:
