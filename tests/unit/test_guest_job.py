@@ -105,6 +105,29 @@ def test_every_failure_has_one_clear_reason(tmp_path: Path, script: str, words: 
     assert words in result["message"]
 
 
+def test_a_script_that_catches_its_end_is_ended_all_the_same(tmp_path: Path) -> None:
+    script = (
+        MAKE
+        + """
+print("here", end="")
+while True:
+    try:
+        env.reset(seed=0)
+        while not any(env.step(0)[2:4]):
+            pass
+    except:
+        pass
+"""
+    )
+    result = run(tmp_path, script)
+    assert (result["reason"], result["steps"], result["message"]) == (
+        "steps",
+        60,
+        "reached its budget of steps",
+    )
+    assert result["episodes"] == len((tmp_path / EPISODES_FILE).read_text().splitlines()) - 1 > 3
+
+
 def test_a_script_that_was_edited_does_not_run(tmp_path: Path) -> None:
     result = run(tmp_path, "print(1)", edit="open('ran', 'w')")
     assert result["message"] == "train.py has changed since the run began"
@@ -121,6 +144,35 @@ def test_a_script_sees_its_own_world(tmp_path: Path) -> None:
     )
     assert run(tmp_path, script)["reason"] == "steps"
     assert (tmp_path / "work" / "notes.txt").exists()
+
+
+def test_environments_are_copied_and_sent_to_processes(tmp_path: Path) -> None:
+    script = """
+import copy, multiprocessing, pickle
+import gymnasium
+
+def play(env):
+    env.reset(seed=0)
+    for _ in range(5):
+        env.step(0)
+    return type(env).__name__
+
+if __name__ == "__main__":
+    env = gymnasium.make("CartPole-v1")
+    play(env)
+    copied = copy.deepcopy(env)
+    assert b"rldyno" not in pickle.dumps(copied)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.map(play, [env, copied]) == [type(env).__name__] * 2
+    for _ in range(11):
+        play(copied)
+"""
+    result = run(tmp_path, script)
+    assert (result["reason"], result["steps"], result["message"]) == (
+        "steps",
+        60,
+        "reached its budget of steps",
+    )
 
 
 def test_a_script_without_gymnasium_reports_itself(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import csv
+import pickle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -119,6 +121,44 @@ def test_an_environment_inside_another_counts_once(tmp_path: Path) -> None:
     env = made(watch, lambda: Below(inner))
     env.step(0)
     assert watch.steps == 1
+
+
+def test_a_copy_of_an_environment_is_watched_with_an_episode_of_its_own(tmp_path: Path) -> None:
+    """A script that plans ahead copies its environment."""
+    watch = watch_in(tmp_path, steps=100)
+    env = made(watch)
+    env.step(0), env.step(0)
+    copied = copy.deepcopy(env)
+    assert copied.step(0)[2]
+    copied.reset()
+    assert (watch.steps, watch.recorder.episodes, env.count, copied.count) == (3, 1, 2, 0)
+    assert env.step(0)[2]
+    watch.recorder.close(1, watch.steps, None)
+    assert [row["length"] for row in rows(tmp_path / EPISODES_FILE)] == ["3", "3"]
+
+
+def test_a_pickled_environment_is_as_the_script_made_it(tmp_path: Path) -> None:
+    """Other processes and files know nothing of a watch."""
+    env = made(watch_in(tmp_path, steps=1))
+    env.step(0)
+    text = pickle.dumps(env)
+    assert b"rldyno" not in text
+    again = pickle.loads(text)
+    assert (again.step(0)[0], again.count, again.reset()) == (0, 2, (0, {}))
+
+
+def test_vector_environments_are_copied_and_pickled_like_others(tmp_path: Path) -> None:
+    watch = watch_in(tmp_path, steps=100)
+    module = SimpleNamespace(make_vec=Vector)
+    hooks.change_registration(module, watch)
+    env = module.make_vec()
+    env.step([0, 0])
+    copied, again = copy.deepcopy(env), pickle.loads(pickle.dumps(env))
+    assert (watch.steps, watch.recorder.episodes) == (2, 0)
+    copied.step([0, 0]), again.step([0, 0])
+    assert (watch.steps, watch.recorder.episodes) == (4, 1)
+    watch.recorder.close(1, watch.steps, None)
+    assert [row["length"] for row in rows(tmp_path / EPISODES_FILE)] == ["2"]
 
 
 def test_the_script_ends_at_the_first_step_after_its_budget(tmp_path: Path) -> None:

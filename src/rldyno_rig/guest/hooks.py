@@ -8,6 +8,7 @@ the script, wherever their environments run.
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib.util
 import sys
@@ -64,23 +65,46 @@ class _Changing(Loader):
         return getattr(self._loader, name)
 
 
-class OneStep:
+class Hook:
+    """What an environment has in place of a method of its own.
+
+    Copies of the environment are watched, too. Pickled, to a file or to another process, it is as the script
+    made it.
+    """
+
+    watch: Watch
+    env: Any
+    name: str
+
+    def __deepcopy__(self, memo: Dict[int, Any]) -> Hook:
+        made = memo[id(self)] = object.__new__(type(self))
+        for name, value in vars(self).items():
+            setattr(made, name, value if name == "watch" else copy.deepcopy(value, memo))
+        return made
+
+    def __reduce__(self) -> Any:
+        return getattr, (self.env, self.name)
+
+
+class OneStep(Hook):
     """`step` of one environment."""
+
+    name = "step"
 
     def __init__(self, watch: Watch, env: Any, number: int) -> None:
         self.watch, self.number = watch, number
         self.env_step, self.env_reset = env.step, env.reset
         self.total, self.length = 0.0, 0
-        self.env: Optional[Any] = env
+        self.env, self.met = env, False
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         watch = self.watch
         if watch.inside:
             return self.env_step(*arguments, **options)
         watch.before_step()
-        if self.env is not None:
+        if not self.met:
             watch.meet(self.env)
-            self.env = None
+            self.met = True
         result = watch.call(self.env_step, *arguments, **options)
         _, reward, terminated, truncated = result[:4]
         self.total += float(reward)
@@ -98,7 +122,30 @@ class OneStep:
         return self.watch.call(self.env_reset, *arguments, **options)
 
 
-class Several:
+class OneReset(Hook):
+    """`reset` of one environment."""
+
+    name = "reset"
+
+    def __init__(self, step: OneStep) -> None:
+        self.watch, self.env, self.step = step.watch, step.env, step
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self.step.reset(*arguments, **options)
+
+
+class VectorMethod(Hook):
+    """`step` or `reset` of a vector environment whose class is not one of `CHANGES`."""
+
+    def __init__(self, around: Callable[..., Any], watch: Watch, env: Any, name: str) -> None:
+        self.around, self.original = around, getattr(type(env), name)
+        self.watch, self.env, self.name = watch, env, name
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self.around(self.original, self.watch, self.env, *arguments, **options)
+
+
+class Several(Hook):
     """Episodes of a vector environment."""
 
     def __init__(self, watch: Watch, env: Any, resets_alone: bool) -> None:
@@ -130,6 +177,10 @@ class Several:
                 self.totals[index], self.lengths[index] = 0.0, 0
         watch.stepped(count)
 
+    def __reduce__(self) -> Any:
+        """None."""
+        return type(None), ()
+
     def clear(self, size: int, chosen: Any = None) -> None:
         """The environments start anew: all, or those that a mask names."""
         if chosen is None or len(self.totals) != size:
@@ -147,14 +198,14 @@ def change_registration(module: Any, watch: Watch) -> None:
     def seen(env: Any) -> Any:
         hook = OneStep(watch, env, len(made))
         made.append(None)
-        env.step, env.reset = hook, hook.reset
+        env.step, env.reset = hook, OneReset(hook)
         return env
 
     def seen_vector(env: Any) -> Any:
         inner = getattr(env, "unwrapped", env)
         if not hasattr(type(inner), WATCHED):
-            inner.step = functools.partial(_vector_step, type(inner).step, watch, inner)
-            inner.reset = functools.partial(_vector_reset, type(inner).reset, watch, inner)
+            inner.step = VectorMethod(_vector_step, watch, inner, "step")
+            inner.reset = VectorMethod(_vector_reset, watch, inner, "reset")
         return env
 
     for name, after in (("make", seen), ("make_vec", seen_vector)):

@@ -47,14 +47,26 @@ def run_guest(directory: Path, started_ns: int) -> int:
     guest = trial.guest
     result = crashed("trial.json names no script") if guest is None else _unusable(guest)
     script_ns = time.perf_counter_ns()
-    if result is None and guest is not None:
-        fault = _run(guest, directory, watch)
+    if guest is None or result is not None:
+        _write(directory, watch, result or {})
+        return 1
+
+    def end(fault: str = "") -> int:
         ended_ns = time.perf_counter_ns()
         watch.silence()
         watch.recorder.close(watch.stopped_ns or ended_ns, watch.steps, None)
         result = crashed(fault) if fault else finish(watch, script_ns, ended_ns)
-    _write(directory, watch, result or {})
-    return int(result is None or result["reason"] not in schema.DONE_REASONS)
+        _write(directory, watch, result)
+        return int(result["reason"] not in schema.DONE_REASONS)
+
+    def leave() -> None:
+        code = end()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(code)
+
+    watch.leave = leave
+    return end(_run(guest, directory, watch))
 
 
 def _unusable(guest: Guest) -> Optional[Dict[str, Any]]:

@@ -17,6 +17,10 @@ ENOUGH = 0.9
 a vector environment as a step: they may end a little early."""
 
 
+PATIENCE = 1000
+"""Steps that a script may ask for after its end: its `except:`, without a class, catches that."""
+
+
 class BudgetSpentError(BaseException):
     """Ends a script at its next step: no `except Exception` of its own catches this."""
 
@@ -54,6 +58,9 @@ class Watch:
         """A budget is reached: the next step ends the script."""
         self.stopped_ns: Optional[int] = None
         """When it was ended; None of a script that ended by itself."""
+        self.leave: Callable[[], None] = lambda: None
+        """Writes what was seen and ends the process at once."""
+        self._refused = 0
         self.environment = environment
         self.played: Dict[str, None] = {}
         """Ids of the environments that took steps, where they have one."""
@@ -78,6 +85,9 @@ class Watch:
     def before_step(self) -> None:
         if self.over:
             self.stopped_ns = self.stopped_ns or self._tick()
+            self._refused += 1
+            if self._refused > PATIENCE:
+                self.leave()
             raise BudgetSpentError
         if not self.recorder.clock.started:
             self.recorder.start()
