@@ -53,6 +53,26 @@ def test_where_all_tie_or_one_is_alone_nobody_is_best() -> None:
     assert "Not known of jax: installing, starting, writing." in list(sentences(alone))
 
 
+def test_times_of_a_busy_machine_are_named() -> None:
+    """Sizes and lines do not depend on it."""
+    loads = {"torch": 0.4, "jax": 7.0, "numpy": 7.0}
+    parts = {
+        name: record(
+            name,
+            install={"size_bytes": 1e6, "load_before": load},
+            start={"import_s": 1.0 + load, "load_before": load},
+            save={"networks": {"cnn": {"save_s": 1.0, "load_s": load}}, "load_before": load},
+        )
+        for name, load in loads.items()
+    }
+    found = standing(parts)
+    assert found.busy == {"starting": ("jax", "numpy"), "serialisation": ("jax", "numpy")}
+    said = list(sentences(found))
+    assert sum(line.startswith("Doubt:") for line in said) == 1
+    assert any("when starting, serialisation of jax, numpy was measured" in line for line in said)
+    assert not any(line.startswith("Doubt:") for line in sentences(standing(RECORDS)))
+
+
 def test_a_failed_part_is_missing_not_worst() -> None:
     found = standing({**RECORDS, "torch": record("torch", code={"error": "OSError: gone"})})
     assert "torch" in found.missing["writing"]

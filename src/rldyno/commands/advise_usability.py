@@ -86,6 +86,7 @@ def standing_json(found: Standing, missing: list[str]) -> dict[str, Any]:
             }
             for item in found.topics
         ],
+        "busy": {name: list(names) for name, names in found.busy.items()},
         "missing": {name: list(lacking) for name, lacking in found.missing.items()},
         "not_measured": missing,
     }

@@ -7,13 +7,14 @@ chance: those within a tenth of the best are ties, as are equal counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from rldyno.text.tables import Table
 from rldyno.usability.cells import NOT_MEASURED, Records, figure, whole
 from rldyno.usability.compatibility import RUNS
 from rldyno.usability.record import Part, UsabilityRecord
+from rldyno.usability.rounds import BUSY
 
 TIES_WITHIN = 1.1
 """Factor from the best, of figures that are measured and not counted."""
@@ -91,6 +92,9 @@ TOPICS = (
     ),
 )
 
+WALL_TIMES = ("starting", "loading data", "parallel execution", "serialisation", "deployment")
+"""Topics whose figure depends on what else ran on the machine."""
+
 
 @dataclass(frozen=True)
 class TopicStanding:
@@ -128,6 +132,8 @@ class TopicStanding:
 class Standing:
     frameworks: tuple[str, ...]
     topics: tuple[TopicStanding, ...]
+    busy: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Topic → frameworks whose time was measured while the machine was busy."""
 
     @property
     def wins(self) -> dict[str, int]:
@@ -155,8 +161,15 @@ class Standing:
 
 
 def standing(records: Records) -> Standing:
-    topics = (TopicStanding(topic, _values(topic, records)) for topic in TOPICS)
-    return Standing(tuple(records), tuple(topics))
+    topics = tuple(TopicStanding(topic, _values(topic, records)) for topic in TOPICS)
+    disturbed = {
+        one.topic.name: tuple(
+            name for name in one.values if records[name].part(one.topic.part).get("load_before", 0.0) > BUSY
+        )
+        for one in topics
+        if one.topic.name in WALL_TIMES
+    }
+    return Standing(tuple(records), topics, {name: names for name, names in disturbed.items() if names})
 
 
 def _values(topic: Topic, records: Records) -> dict[str, float]:
@@ -195,12 +208,23 @@ def sentences(found: Standing) -> Iterable[str]:
         yield "No framework is better than another on any topic."
     else:
         counts = ", ".join(f"{name} {count}" for name, count in found.wins.items())
-        yield f"Best or tied with the best, of {found.compared} topics that can be compared: {counts}."
+        topics = "topic" if found.compared == 1 else "topics"
+        yield f"Best or tied with the best, of {found.compared} {topics} that can be compared: {counts}."
         verb = "leads" if len(found.leaders) == 1 else "lead"
         yield f"{' and '.join(found.leaders)} {verb}. Topics count alike; yours may not: read the table."
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for name, lacking in found.missing.items():
-        alike.setdefault(lacking, []).append(name)
-    for lacking, names in alike.items():
+    for busy, names in _by_frameworks(found.busy):
+        yield (
+            f"Doubt: the machine was busy when {', '.join(names)} of {', '.join(busy)} was measured. "
+            "Measure again on a quiet machine, with --fresh."
+        )
+    for lacking, names in _by_frameworks(found.missing):
         who = "any framework" if len(lacking) == len(found.frameworks) else ", ".join(lacking)
         yield f"Not known of {who}: {', '.join(names)}."
+
+
+def _by_frameworks(topics: Mapping[str, tuple[str, ...]]) -> Iterable[tuple[tuple[str, ...], list[str]]]:
+    """Frameworks → the topics that have just them."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name, frameworks in topics.items():
+        alike.setdefault(frameworks, []).append(name)
+    return alike.items()
