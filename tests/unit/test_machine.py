@@ -8,10 +8,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from rldyno.machine import facts as machine
-from rldyno.machine.facts import CpuTicks, calibrate, cgroup_cores, cpu_ticks, machine_facts, steal_percent
+from rldyno.machine.facts import (
+    CpuTicks,
+    calibrate,
+    cgroup_cores,
+    cpu_ticks,
+    machine_facts,
+    steal_percent,
+    usable_memory,
+)
 from rldyno.records.machine_facts import MachineFacts
 
 
@@ -64,6 +73,20 @@ def test_cgroup_v1(cgroup: Path) -> None:
 
 def test_no_cgroup_is_no_limit(tmp_path: Path) -> None:
     assert cgroup_cores(tmp_path, tmp_path / "absent") is None
+
+
+@pytest.mark.parametrize(
+    ("own", "group", "file"),
+    [("0::/jobs/mine", "jobs", "memory.max"), ("4:memory:/jobs", "memory/jobs", "memory.limit_in_bytes")],
+)
+def test_memory_is_cut_by_the_limit_of_a_container(cgroup: Path, own: str, group: str, file: str) -> None:
+    (cgroup / "self").write_text(f"{own}\n")
+    total = psutil.virtual_memory().total
+    assert usable_memory(cgroup / "root", cgroup / "self") == total
+    (cgroup / "root" / group).mkdir(parents=True, exist_ok=True)
+    for limit, usable in (("max", total), (str(2**63 - 4096), total), (str(2**30), 2**30)):
+        (cgroup / "root" / group / file).write_text(f"{limit}\n")
+        assert usable_memory(cgroup / "root", cgroup / "self") == usable
 
 
 @pytest.mark.parametrize(("quota", "cores"), [(None, 4), (2.5, 2), (0.5, 1), (16.0, 4)])

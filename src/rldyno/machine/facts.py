@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -94,21 +94,30 @@ def affinity() -> list[int] | None:
 
 def cgroup_cores(root: Path = _CGROUP_ROOT, membership: Path = Path("/proc/self/cgroup")) -> float | None:
     """The CPU quota in cores: the tightest on the way from this process's group to the root; None without."""
-    quotas = []
+    quotas = (
+        (_quota_v2 if unified else _quota_v1)(group) for unified, group in _groups("cpu", root, membership)
+    )
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def usable_memory(root: Path = _CGROUP_ROOT, membership: Path = Path("/proc/self/cgroup")) -> int:
+    """Bytes that this process may have at most: the machine's, cut by a container's or a job's limit."""
+    limits = (
+        _read(group / ("memory.max" if unified else "memory.limit_in_bytes")).strip()
+        for unified, group in _groups("memory", root, membership)
+    )
+    total: int = psutil.virtual_memory().total
+    return min([total, *(int(limit) for limit in limits if limit.isdigit())])
+
+
+def _groups(controller: str, root: Path, membership: Path) -> Iterator[tuple[bool, Path]]:
+    """Those on the way from this process's to the root, and whether they are of version 2."""
     for line in _read(membership).splitlines():
         _, controllers, group = line.split(":", 2)
-        if controllers == "":
-            base, quota_of = root, _quota_v2
-        elif "cpu" in controllers.split(","):
-            base, quota_of = root / "cpu", _quota_v1
-        else:
-            continue
-        inside = Path(group.lstrip("/"))
-        for directory in (inside, *inside.parents):
-            quota = quota_of(base / directory)
-            if quota is not None:
-                quotas.append(quota)
-    return min(quotas, default=None)
+        if controllers == "" or controller in controllers.split(","):
+            inside, unified = Path(group.lstrip("/")), controllers == ""
+            base = root if unified else root / controller
+            yield from ((unified, base / directory) for directory in (inside, *inside.parents))
 
 
 def gpus() -> tuple[tuple[GpuFacts, ...], str | None]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import psutil
-
 from rldyno.errors import Problem
 from rldyno.machine.cpus import available_cpus, place
 from rldyno.machine.devices import check_device, check_gpus, usable_gpus
+from rldyno.machine.facts import usable_memory
 from rldyno.proofs.prove import Environments
 from rldyno.study.memory import replay_bytes
 from rldyno.study.plan import Cell
@@ -33,14 +32,14 @@ def place_widest(
 
 def check_memory(cells: Iterable[Cell], environments: Environments | None = None) -> None:
     """A Problem where the replay memories of a trial need more than this machine has."""
-    total = psutil.virtual_memory().total
+    total = usable_memory()
     for cell in cells:
         found = (environments or {}).get((cell.framework, cell.environment))
         needed = cell.workers * (replay_bytes(cell, found) or 0)
         if needed > total:
             raise Problem(
                 f"the replay memory of {cell.algorithm} on {cell.environment} takes "
-                f"{needed / 1e9:,.1f} GB, but this machine has {total / 1e9:,.1f} GB",
+                f"{needed / 1e9:,.1f} GB, more than the {total / 1e9:,.1f} GB that this process may use",
                 fix=f"set a smaller `capacity` in [hyper.{cell.algorithm}] of the study",
             )
 
