@@ -51,6 +51,7 @@ def test_integrals_as_liu2022_draws_them() -> None:
     assert use["sampled_gpu_memory_bytes"] is None
     assert use["sampled_power_w"] == 150.0
     assert use["sampled_energy_joules"] == 450.0
+    assert use["final_score"] == 11.0, "of one episode, as many as the goal asks for"
 
 
 def test_axes_that_vary_have_charts_and_others_have_none(tmp_path: Path) -> None:

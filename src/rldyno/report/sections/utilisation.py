@@ -26,7 +26,8 @@ from rldyno.text.numbers import number
 from rldyno.text.tables import Table
 
 CAPTION = (
-    "Medians over seeds; lines lie between the quartiles. CPU is that of the workers and their child "
+    "Medians over seeds; lines lie between the quartiles. The final score is over the last episodes, as many "
+    "as the study's stop rule has (100 without one). CPU is that of the workers and their child "
     "processes, in percent of the cores they were given; RAM is that of the whole machine. Pale bars are "
     "shown but not ranked."
 )
@@ -52,7 +53,7 @@ def of_column(name: str, *otherwise: str) -> Bars:
 
 
 BARS = {
-    "final-score": of_column("final_return"),
+    "final-score": Bars("Final score", "mean return at the end", pl.coalesce("final_score", "final_return")),
     "training-time": of_column("watched_s"),
     "cpu-use": Bars(
         "CPU utilisation",
@@ -91,11 +92,20 @@ MEANS = {
 
 def sampled_values(run: Run) -> dict[str, float | None]:
     means = {name: mean(run.samples[source]) for name, source in MEANS.items()}
-    return {**means, "sampled_energy_joules": rise(run.samples["energy_joules"])}
+    return {**means, "sampled_energy_joules": rise(run.samples["energy_joules"]), "final_score": score(run)}
+
+
+def score(run: Run) -> float | None:
+    """Over the episodes of the stop rule: a run that met it with one episode has the return of that one."""
+    returns = run.episodes["return"]
+    return mean(returns[np.isfinite(returns)][-run.window :])
 
 
 RUN_VALUES = RunValues(
-    (*MEANS, "sampled_energy_joules"), sampled_values, samples=(*MEANS.values(), "energy_joules")
+    (*MEANS, "sampled_energy_joules", "final_score"),
+    sampled_values,
+    episodes=("return",),
+    samples=(*MEANS.values(), "energy_joules"),
 )
 
 
