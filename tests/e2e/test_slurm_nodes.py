@@ -66,6 +66,30 @@ def test_mpi_meets_on_two_nodes_before_the_framework_is_loaded(
 
 @pytest.mark.slow
 @pytest.mark.toolchain("numpy")
+def test_workers_share_a_node_that_has_room_for_them(tmp_path: Path, slurm: PrivateSlurm) -> None:
+    """`slurm` has one CPU on each node; here is one node with two."""
+    (tmp_path / "lab").mkdir()
+    wide = PrivateSlurm(tmp_path / "wide", slurm.programs, nodes=1, cpus=2)
+    try:
+        wide.up()
+        lab = Lab(tmp_path / "lab", wide).with_team("numpy:eager", '"host"', 1000)
+        lab.changes = ()
+        run = lab.run("--no-report")
+    finally:
+        wide.down()
+    assert run.returncode == 0, run.stdout + run.stderr
+    (file,) = lab.out.glob("trials/*/outcome.json")
+    outcome = json.loads(file.read_text())
+    assert outcome["status"] == "done"
+    assert outcome["probe"]["watched"] == 2
+    assert "nodes" not in outcome["affinity"]
+    own, other = outcome["affinity"]["workers"]
+    assert own != other, "each has a CPU of its own"
+    assert not wide.processes()
+
+
+@pytest.mark.slow
+@pytest.mark.toolchain("numpy")
 def test_a_worker_dies_on_another_node(tmp_path: Path, slurm: PrivateSlurm) -> None:
     lab = Lab(tmp_path, slurm).with_team("numpy:eager", '"host"', 100_000_000)
     process = lab.start("--no-report")
