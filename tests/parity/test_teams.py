@@ -7,10 +7,13 @@ import textwrap
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
-from rldyno_rig.team.team import MEETING_VARIABLE, RANK_VARIABLE
+from rldyno.errors import Problem
+from rldyno.toolchains.resolve import resolve
+from rldyno_rig.team.names import HOROVOD, MEETING_VARIABLE, NATIVE, RANK_VARIABLE
 from toolchain_scripts import finish_below_mpi, finish_script
 
 MEANS = {
@@ -38,16 +41,46 @@ JOINING = """
     from rldyno_rig.team.team import join
 
     SIZE, ROWS, PATIENCE_S = {size}, 12, 600.0
-    team = join(SIZE, "native", Clock(), PATIENCE_S)
+    team = join(SIZE, {collective!r}, Clock(), PATIENCE_S)
     learner = make("float64")
 """
+LEARNING = """
+    learner.join(team)
+    reference = ReferenceLearner(spec, params, "float64")
+    rng, first = np.random.default_rng(0), ROWS * team.rank
+    for _ in range(100):
+        batch = synthetic_batch(spec, rng, "float64", backend.INDEX_DTYPE, ROWS * SIZE)
+        handle = update(learner, tuple(part[first : first + ROWS] for part in batch))
+        reference.update(batch, 1e-2)
+    learner.read(handle)
+    assert backend.facts()["versions"], "every record has these"
+    state, wanted = learner.state(), reference.state()
+    for kind in ("params", "m", "v"):
+        for name, array in wanted[kind].items():
+            np.testing.assert_allclose(state[kind][name], array, rtol=0, atol=1e-10)
+    bits = [state[kind][name].tobytes().hex() for kind in ("params", "m", "v") for name in params]
+    result = team.finish()
+    assert result is None or result.reductions == 100, result
+    print("means", result and result.means)
+    print("weights", *bits, flush=True)
+    os._exit(0)
+"""
+"""Each on its part of a batch; what it ends with is compared with the reference on the whole."""
 
 
-def train_together(contestant: str, size: int, meeting: Path, script: str) -> list[str]:
+def train_together(
+    contestant: str,
+    size: int,
+    meeting: Path,
+    script: str,
+    collective: str = NATIVE,
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> list[str]:
     """What each rank prints; its traceback is the failure."""
-    whole = textwrap.dedent(JOINING.format(size=size)) + textwrap.dedent(script)
+    whole = textwrap.dedent(JOINING.format(size=size, collective=collective)) + textwrap.dedent(script)
 
-    ranks = [{RANK_VARIABLE: str(rank), MEETING_VARIABLE: str(meeting)} for rank in range(size)]
+    places = [{RANK_VARIABLE: str(rank), MEETING_VARIABLE: str(meeting)} for rank in range(size)]
+    ranks = [{**variables, **place} for place in places]
 
     def one(own: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
         return finish_script(contestant, whole, variables=own)
@@ -68,35 +101,27 @@ def test_workers_on_parts_of_a_batch_learn_as_one_on_the_whole(
     contestant: str, size: int, tmp_path: Path
 ) -> None:
     """And stay the same to the last bit, over 100 updates."""
-    printed = train_together(
-        contestant,
-        size,
-        tmp_path / "meeting",
-        """
-        learner.join(team)
-        reference = ReferenceLearner(spec, params, "float64")
-        rng, first = np.random.default_rng(0), ROWS * team.rank
-        for _ in range(100):
-            batch = synthetic_batch(spec, rng, "float64", backend.INDEX_DTYPE, ROWS * SIZE)
-            handle = update(learner, tuple(part[first : first + ROWS] for part in batch))
-            reference.update(batch, 1e-2)
-        learner.read(handle)
-        assert backend.facts()["versions"], "every record has these"
-        state, wanted = learner.state(), reference.state()
-        for kind in ("params", "m", "v"):
-            for name, array in wanted[kind].items():
-                np.testing.assert_allclose(state[kind][name], array, rtol=0, atol=1e-10)
-        bits = [state[kind][name].tobytes().hex() for kind in ("params", "m", "v") for name in params]
-        result = team.finish()
-        assert result is None or result.reductions == 100, result
-        print("means", result and result.means)
-        print("weights", *bits, flush=True)
-        os._exit(0)
-        """,
-    )
+    printed = train_together(contestant, size, tmp_path / "meeting", LEARNING)
+    check_alike(printed, MEANS[contestant.partition(":")[0]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("contestant", ["torch:eager", "tensorflow:graph", "mxnet:hybrid"])
+def test_they_do_so_with_horovod(contestant: str, tmp_path: Path) -> None:
+    """Where it is built: that takes minutes."""
+    framework = contestant.partition(":")[0]
+    try:
+        variables = resolve(framework, needs=[HOROVOD]).variables_for(HOROVOD)
+    except Problem as problem:
+        pytest.skip(f"{problem.message}: {problem.fix}")
+    printed = train_together(contestant, 2, tmp_path / "meeting", LEARNING, HOROVOD, variables)
+    check_alike(printed, "horovod, gloo")
+
+
+def check_alike(printed: list[str], means: str) -> None:
     weights = {line for text in printed for line in text.splitlines() if line.startswith("weights")}
     assert len(weights) == 1
-    assert f"means {MEANS[contestant.partition(':')[0]]}" in printed[0]
+    assert f"means {means}" in printed[0]
 
 
 @pytest.mark.slow
