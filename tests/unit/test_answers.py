@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from report_parts import html_of
 from rldyno.answers import fixes
 from rldyno.answers.analysis import Analysis
 from rldyno.answers.comparison import compare
@@ -190,6 +193,24 @@ def test_terminal_says_what_is_absent_and_what_is_to_come(tmp_path: Path) -> Non
     assert "Absent: `theano:graph`: toolchain theano is not built: run `rldyno setup theano`" in text
     assert "2 of 45 trials have not ended" in text
     assert text.index("Contestant") < text.index("learned CartPole-v1")
+
+
+def test_terminal_says_where_a_contestant_is_absent(tmp_path: Path) -> None:
+    """A part that cannot be built takes away some settings, each for its own reason."""
+    shape = Shape(contestants=[NUMPY, TORCH], algorithms=["dqn"], seeds=2)
+    root = write_results(tmp_path / "r", replace(shape, workers=(1, 2), collectives=("host", "horovod")))
+    for path in root.glob("trials/*.w2.*/outcome.json"):
+        outcome = json.loads(path.read_text())
+        part = "horovod" if ".horovod." in path.parent.name else "mpi"
+        outcome |= {"status": "failed", "reason": "absent", "message": f"part {part} is not built"}
+        path.write_text(json.dumps(outcome | {"result": None}))
+    text = printed(root)
+    for name in ("numpy:eager", "torch:eager"):
+        assert f"Absent: `{name}` (2 workers, collective host): part mpi is not built" in text
+        assert f"Absent: `{name}` (2 workers, collective horovod): part horovod is not built" in text
+    assert text.count("Contestant") == 1, "comparisons without a run have no table"
+    shown = re.sub(r"<[^>]*>", "", html_of(root))
+    assert "torch:eager (2 workers, collective host: part mpi is not built)" in shown
 
 
 def test_terminal_says_who_compares_algorithms(tmp_path: Path) -> None:

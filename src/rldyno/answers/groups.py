@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -202,6 +203,39 @@ def run_values(done: Runs, metric: Column) -> Floats:
 def algorithm_name(axes: Mapping[str, Any]) -> str:
     name = str(axes["algorithm"])
     return title_of(name)
+
+
+@dataclass(frozen=True)
+class Absence:
+    """A contestant that could not run, everywhere or in some settings."""
+
+    contestant: str
+    why: str
+    settings: tuple[str, ...]
+    """Empty where it is absent from all comparisons."""
+
+    @property
+    def place(self) -> str:
+        """`2 workers, collective host`, and how many more there are; empty for everywhere."""
+        more = f" and {len(self.settings) - 1} more" if len(self.settings) > 1 else ""
+        return f"{self.settings[0]}{more}" if self.settings else ""
+
+
+def absences(groups: Iterable[Group]) -> list[Absence]:
+    """One for each contestant and reason."""
+    found: dict[tuple[str, str], list[str]] = {}
+    elsewhere = set()
+    for group in groups:
+        for row in group.rows:
+            if row.absent is None:
+                elsewhere.add(row.contestant)
+            else:
+                found.setdefault((row.contestant, row.absent), []).append(group.setting or group.label)
+    reasons = Counter(name for name, _ in found)
+    return [
+        Absence(name, why, tuple(settings) if name in elsewhere or reasons[name] > 1 else ())
+        for (name, why), settings in found.items()
+    ]
 
 
 def group_label(axes: Mapping[str, Any], setting: str) -> str:

@@ -14,7 +14,7 @@ from rldyno.answers import fixes
 from rldyno.answers.analysis import Analysis
 from rldyno.answers.axes import folded_words
 from rldyno.answers.doubts import doubts, worth_a_line
-from rldyno.answers.groups import CPU, Group, MetricValue, Row
+from rldyno.answers.groups import CPU, Group, MetricValue, Row, absences
 from rldyno.answers.guests import guest_lines
 from rldyno.answers.trust import BARRED, EQUAL
 from rldyno.answers.wording import headline, outsiders, won_words
@@ -39,7 +39,8 @@ SHORT = {STALE: "proof out of date", ABSENT: "not proven", FAILED: "proof failed
 def print_answer(analysis: Analysis, console: Console) -> None:
     groups = analysis.comparisons
     for group in groups[:GROUPS_SHOWN]:
-        print_table(group, console)
+        if any(row.absent is None for row in group.rows):
+            print_table(group, console)
     console.print(Text(legend(groups), "dim"), width=min(WIDTH, console.width))
     console.print()
     if len(groups) > 1:
@@ -122,8 +123,10 @@ def legend(groups: Sequence[Group]) -> str:
 
 def remarks(results: Results, groups: tuple[Group, ...]) -> list[str]:
     """What is absent or still missing, one line each."""
-    away = {row.contestant: row.absent for group in groups for row in group.rows if row.absent is not None}
-    lines = [f"Absent: `{contestant}`: {why}" for contestant, why in away.items()]
+    lines = [
+        f"Absent: `{one.contestant}`" + (f" ({one.place})" if one.place else "") + f": {one.why}"
+        for one in absences(groups)
+    ]
     lines += [f"Left out: {reason}." for reason in results.manifest.left_out]
     if results.pending:
         lines.append(f"{len(results.pending)} of {len(results.trials)} trials have not ended.")

@@ -10,7 +10,7 @@ from functools import cached_property
 import polars as pl
 
 from rldyno.answers.analysis import Analysis
-from rldyno.answers.groups import Group
+from rldyno.answers.groups import Absence, Group, absences
 from rldyno.curves.curve import ExternalCurve
 from rldyno.curves.store import known_curves
 from rldyno.division.record import OpenRecord, read_open
@@ -128,14 +128,9 @@ class Material:
         return found
 
     @property
-    def absences(self) -> dict[str, str]:
-        """Contestant → why it could not run at all."""
-        return {
-            row.contestant: row.absent
-            for group in self.groups
-            for row in group.rows
-            if row.absent is not None
-        }
+    def absences(self) -> list[Absence]:
+        """Who could not run, where, and why."""
+        return absences(self.groups)
 
     def panels(
         self, charts: Callable[[GroupPlace], Iterable[Chart]], only_recorded: bool = False
