@@ -135,6 +135,21 @@ def test_where_nobody_learned_no_algorithm_is_best(tmp_path: Path) -> None:
     assert match.pick(FINAL) is None
 
 
+def test_an_algorithm_of_few_episodes_saves_no_advice(tmp_path: Path) -> None:
+    """Nobody is known to have learned: of DQN too little is known, the others did not."""
+    root = results(tmp_path, NUMPY, stop_return=None)
+    for episodes in root.glob("trials/*/episodes.csv"):
+        heading, *rows = episodes.read_text().splitlines()
+        place = heading.split(",").index("return")
+        flat = [",".join([*(c := row.split(","))[:place], "20.0", *c[place + 1 :]]) for row in rows]
+        kept = flat[:3] if ".dqn." in episodes.parent.name else flat
+        episodes.write_text("\n".join([heading, *kept]) + "\n")
+    (match,) = Analysis.load(root).matches
+    (objection,) = [one for one in match.group.trusts[FINAL.name].objections if one.kind == UNLEARNED]
+    assert objection.words.endswith("Of DQN too few episodes ended to tell.")
+    assert match.pick(FINAL) is None
+
+
 def test_load_bars_times_but_not_returns_after_equal_steps(tmp_path: Path) -> None:
     root = loaded(results(tmp_path, NUMPY, stop_return=None))
     (match,) = Analysis.load(root).matches

@@ -164,13 +164,16 @@ def unequal_budgets(results: Results, match: Match, metric: Column) -> Objection
 
 
 def nobody(results: Results, groups: Sequence[Group]) -> Objection | None:
-    """Where no algorithm learned, the best of them is an accident."""
-    found = [group.unlearned for group in groups]
-    known = [one for one in found if one is not None]
-    if len(known) < len(found):
+    """Where no algorithm is known to have learned, the best of them is an accident."""
+    known = [group.unlearned for group in groups if group.unlearned is not None]
+    short = [group.algorithm for group in groups if group.few_episodes]
+    if not known or len(known) + len(short) < len(groups):
         return None
     start, end = (sum(getattr(one, name) for one in known) / len(known) for name in ("start", "end"))
-    return Objection(UNLEARNED, True, unlearned_words(Unlearned(start, end)), fixes.learnable(results))
+    words = unlearned_words(Unlearned(start, end))
+    if short:
+        words += f" Of {' and '.join(short)} too few episodes ended to tell."
+    return Objection(UNLEARNED, True, words, fixes.learnable(results))
 
 
 def some_untuned(results: Results, groups: Sequence[Group]) -> Objection | None:

@@ -20,7 +20,7 @@ from rldyno.answers.groups import (
     run_values,
     setting_label,
 )
-from rldyno.answers.learned import nobody_learned
+from rldyno.answers.learned import TOO_FEW, nobody_learned
 from rldyno.answers.learning import group_parity
 from rldyno.answers.pairs import EQUAL, Scale, compare_pairs, seeded, seeds_missing
 from rldyno.answers.ranking import EXPECTED, with_expected
@@ -93,6 +93,7 @@ def compare_group(
     rows = [contestant_row(trials_of[name], done) for name, done in runs.items()]
     parity = group_parity(results, runs, {row.contestant for row in rows if row.unranked is None})
     rows = [replace(row, parity=parity.get(row.contestant)) for row in rows]
+    unlearned = nobody_learned(results, runs)
     group = Group(
         axes=axes,
         setting=setting_label(axes, varying),
@@ -101,7 +102,8 @@ def compare_group(
         rows=tuple(rows),
         trials=trials,
         runs=runs,
-        unlearned=nobody_learned(results, runs),
+        unlearned=None if unlearned == TOO_FEW else unlearned,
+        few_episodes=unlearned == TOO_FEW,
     )
     runs, shared = with_expected(runs, {row.contestant: runs[row.contestant] for row in group.ranked})
     if shared is not None:

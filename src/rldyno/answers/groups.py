@@ -135,6 +135,8 @@ class Group:
     """Steps to the threshold of all ranked contestants together; None where their own times are compared."""
     unlearned: Unlearned | None = None
     """Returns at both ends of the runs, where nobody learned."""
+    few_episodes: bool = False
+    """Too few ended to tell whether anybody learned."""
     trusts: Mapping[str, Trust] = field(default_factory=dict)
     """Metric → what may be said of the contestants by it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final, Literal
 
 import numpy as np
 
@@ -31,19 +32,24 @@ class Unlearned:
     end: float
 
 
-def nobody_learned(results: Results, runs: Mapping[str, Runs]) -> Unlearned | None:
-    """None where somebody learned, or where too few episodes ended to tell."""
+TOO_FEW: Final = "too few episodes ended to tell"
+
+
+def nobody_learned(
+    results: Results, runs: Mapping[str, Runs]
+) -> Unlearned | Literal["too few episodes ended to tell"] | None:
+    """None where somebody learned."""
     ran = {name: done for name, done in runs.items() if len(done)}
     if not ran or any((done["threshold_reached"] > 0).any() for done in ran.values()):
         return None
-    starts, ends = [], []
-    for done in ran.values():
-        first, last = both_ends(results, done)
-        if len(first) < FEWEST_EPISODES or rose(first, last, ALPHA / len(ran)):
-            return None
-        starts.append(first)
-        ends.append(last)
-    return Unlearned(float(np.concatenate(starts).mean()), float(np.concatenate(ends).mean()))
+    both = [both_ends(results, done) for done in ran.values()]
+    known = [(first, last) for first, last in both if len(first) >= FEWEST_EPISODES]
+    if any(rose(first, last, ALPHA / len(ran)) for first, last in known):
+        return None
+    if len(known) < len(both):
+        return TOO_FEW
+    starts, ends = (np.concatenate(end) for end in zip(*known, strict=True))
+    return Unlearned(float(starts.mean()), float(ends.mean()))
 
 
 def both_ends(results: Results, done: Runs) -> tuple[Floats, Floats]:
