@@ -41,6 +41,8 @@ class SlurmSettings(BaseModel):
     """Shell lines before a trial, after the modules."""
     lines: tuple[Line, ...] = ()
     """More options of sbatch, one each: `--mem=8G`."""
+    last_lines: tuple[Line, ...] = ()
+    """The same for the last job, which has no GPU: `--partition=cpu` where a partition refuses such jobs."""
     exclusive: bool = False
     """Whether a trial has its nodes for itself."""
     probe_cpu: bool = True
@@ -97,7 +99,7 @@ class Config(BaseModel):
 
 def with_changes(settings: SlurmSettings, changes: Iterable[str]) -> SlurmSettings:
     """With what `--slurm KEY=VALUE` says; a key that takes several values may be given several times."""
-    values, several = settings.model_dump(), ("modules", "setup", "lines")
+    values, several = settings.model_dump(), ("modules", "setup", "lines", "last_lines")
     given: dict[str, list[str]] = {}
     for change in changes:
         key, sign, value = change.partition("=")

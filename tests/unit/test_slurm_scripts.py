@@ -203,6 +203,16 @@ def test_the_script_of_the_job_that_goes_on() -> None:
     assert text == LAST
 
 
+def test_the_last_job_may_have_options_of_its_own() -> None:
+    """A partition of GPUs may refuse a job without one."""
+    settings = SlurmSettings(partition="gpu", lines=("--mem=8G",), last_lines=("--partition=cpu",))
+    options = command_script("j", ["true"], LOGS, settings).splitlines()
+    assert options[-4:-1] == ["#SBATCH --partition=gpu", "#SBATCH --mem=8G", "#SBATCH --partition=cpu"]
+    trial = array_script("j", needs(), ("a.s0",), ROOT, LOGS, settings)
+    assert "--partition=cpu" not in trial
+    assert with_changes(settings, ["last_lines=--mem=1G"]).last_lines == ("--mem=1G",)
+
+
 def test_settings_from_the_command_line() -> None:
     changes = ["partition=gpu", "throttle=3", "exclusive=true", "lines=--mem=4G", "lines=--nice"]
     found = with_changes(SlurmSettings(partition="cpu", account="lab"), changes)

@@ -29,6 +29,10 @@ _NO_ANSWER = (
     *("unable to contact", "timed out", "connect failure", "connection refused", "communication"),
     *("zero bytes were transmitted", "message receive failure"),
 )
+_REFUSED_FIX = (
+    "correct [slurm] in the config file, or give --slurm KEY=VALUE: `sinfo` shows the partitions, and "
+    "`last_lines` are for the last job, which has no GPU"
+)
 _PATIENCE_S = 180.0
 """sbatch itself tries for two minutes where the controller asks it to come again."""
 _AT_ONCE = 500
@@ -88,7 +92,7 @@ class Queue:
             raise RefusedError(words, answered=True)
         raise Problem(
             f"Slurm refuses {script}: {words}",
-            fix="correct [slurm] in the config file, or give --slurm KEY=VALUE; `sinfo` shows the partitions",
+            fix=_REFUSED_FIX,
             code=1,
         )
 

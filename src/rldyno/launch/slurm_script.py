@@ -100,16 +100,31 @@ def array_script(
 
 
 def command_script(name: str, command: Sequence[str], logs: Path, settings: SlurmSettings) -> str:
-    """A job on one CPU."""
+    """The last job, on one CPU."""
     options = [f"--output={logs}/{name}.log", "--nodes=1", "--ntasks=1", "--cpus-per-task=1"]
-    return _script(name, options, settings, [f"exec {shlex.join(command)}"])
+    return _script(name, options, settings, [f"exec {shlex.join(command)}"], settings.last_lines)
 
 
-def _script(name: str, options: Iterable[str], settings: SlurmSettings, body: Iterable[str]) -> str:
+def _script(
+    name: str,
+    options: Iterable[str],
+    settings: SlurmSettings,
+    body: Iterable[str],
+    more: Iterable[str] = (),
+) -> str:
+    """`more`: options that come last. Of two that contradict each other sbatch takes the later one."""
     given = ("partition", "account", "qos", "time", "constraint")
     chosen = [f"--{key}={value}" for key in given if (value := getattr(settings, key)) is not None]
     # A job that is requeued goes on with the log of its first life.
-    head = [f"--job-name={name}", *options, "--open-mode=append", "--requeue", *chosen, *settings.lines]
+    head = [
+        f"--job-name={name}",
+        *options,
+        "--open-mode=append",
+        "--requeue",
+        *chosen,
+        *settings.lines,
+        *more,
+    ]
     # Without a module that was asked for, something else would be measured.
     before = [f"module load {shlex.quote(module)} || exit 1" for module in settings.modules]
     lines = ["#!/bin/bash", *(f"#SBATCH {option}" for option in head), *before, *settings.setup, *body]
