@@ -9,7 +9,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from rldyno.errors import Problem
 from rldyno.toml import models
@@ -31,6 +39,8 @@ class SlurmSettings(BaseModel):
     partition: Line | None = None
     account: Line | None = None
     qos: Line | None = None
+    warn_s: Positive = 60
+    """A trial gets a signal so many seconds before its time limit, and ends with its records."""
     time: Line | None = None
     """Limit for one trial, as sbatch takes it: `02:00:00`."""
     constraint: Line | None = None
@@ -55,8 +65,6 @@ class SlurmSettings(BaseModel):
     """Trials of one array that run at the same time; --jobs overrides it."""
     array_size: Positive = 1000
     """Trials in one array; the cluster's MaxArraySize is above this."""
-    warn_s: Positive = 60
-    """A trial gets a signal so many seconds before its time limit, and ends with its records."""
     attempts: Positive = 3
     """Jobs that a trial gets when it is lost: cancelled, or its node failed."""
     lost_after_s: Annotated[float, Field(ge=0.0)] = 30.0
@@ -70,6 +78,27 @@ class SlurmSettings(BaseModel):
         """`time = 02:00:00` is a time of the day to TOML, `time = 90` a number: minutes, to sbatch."""
         is_minutes = isinstance(value, int) and not isinstance(value, bool)
         return str(value) if is_minutes or isinstance(value, dt.time) else value
+
+    @field_validator("time")
+    @classmethod
+    def _leaves_time(cls, value: str | None, checked: ValidationInfo) -> str | None:
+        warn_s, limit_s = checked.data.get("warn_s"), None if value is None else seconds_of(value)
+        if warn_s is not None and limit_s is not None and limit_s <= warn_s:
+            raise ValueError(f"{value} is over when trials are warned, warn_s = {warn_s} seconds ahead of it")
+        return value
+
+
+def seconds_of(limit: str) -> int | None:
+    """Of a time as sbatch takes it, `days-hours:minutes:seconds` or a part of that; None for other words."""
+    days, dash, rest = limit.rpartition("-")
+    parts = rest.split(":")
+    if not all(part.isdigit() for part in [*parts, days or "0"]) or len(parts) > 3:
+        return None
+    # A lone number is minutes, after days it is hours.
+    least = 3 if dash or len(parts) == 3 else 2
+    units = (3600, 60, 1)[3 - least :]
+    counted = sum(int(part) * unit for part, unit in zip(parts, units, strict=False))
+    return 86_400 * int(days or 0) + counted
 
 
 class Config(BaseModel):
@@ -113,7 +142,9 @@ def with_changes(settings: SlurmSettings, changes: Iterable[str]) -> SlurmSettin
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = str(first["loc"][0])
-        raise Problem(f"--slurm {key}={given[key][-1]}: {first['msg']}", fix="correct the value") from None
+        why = first["msg"].removeprefix("Value error, ")
+        value = given[key][-1] if key in given else values[key]
+        raise Problem(f"--slurm {key}={value}: {why}", fix="correct the value") from None
 
 
 def interpreter_path(text: str) -> Path:

@@ -217,6 +217,15 @@ def test_what_slurm_will_never_take_is_a_problem(lab: Lab) -> None:
     assert lab.jobs.submissions == ()
 
 
+def test_an_array_that_is_too_large_names_the_setting(lab: Lab) -> None:
+    lab.slurm.change(mode="Batch job submission failed: Invalid job array specification")
+    launcher = lab.launcher()
+    launcher.start(lab.trials(1)[0])
+    with pytest.raises(Problem) as caught:
+        launcher.wait(0)
+    assert "--slurm array_size=N" in str(caught.value.fix)
+
+
 def test_a_job_that_slurm_holds_after_a_failed_launch_is_replaced(lab: Lab) -> None:
     launcher = lab.started(lab.trials(1))
     lab.slurm.set("1_0", "PENDING", "launch failed requeued held")

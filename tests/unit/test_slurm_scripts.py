@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rldyno.config import SlurmSettings, load_config, with_changes
+from rldyno.config import SlurmSettings, load_config, seconds_of, with_changes
 from rldyno.errors import Problem
 from rldyno.launch.launcher import PreparedTrial
 from rldyno.launch.slurm_script import Needs, array_script, check_nodes, command_script
@@ -230,6 +230,35 @@ def test_a_time_limit_needs_no_quotes(
     file.write_text(f"[slurm]\ntime = {written}\n")
     monkeypatch.setenv("RLDYNO_CONFIG", str(file))
     assert load_config().slurm.time == given
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds"),
+    [
+        ("30", 1800),
+        ("1:30", 90),
+        ("02:00:00", 7200),
+        ("1-0", 86_400),
+        ("1-12", 129_600),
+        ("1-12:30", 131_400),
+        ("2-01:00:05", 176_405),
+        ("UNLIMITED", None),
+        ("1:2:3:4", None),
+    ],
+)
+def test_times_as_sbatch_takes_them(limit: str, seconds: int | None) -> None:
+    assert seconds_of(limit) == seconds
+
+
+def test_a_time_limit_must_be_above_the_warning() -> None:
+    for limit in ("1", "00:01:00", "0-00:00:30"):
+        with pytest.raises(
+            Problem, match=f"--slurm time={limit}: {limit} is over when trials are warned, warn_s = 60"
+        ):
+            with_changes(SlurmSettings(), [f"time={limit}"])
+    with pytest.raises(Problem, match="time=00:05:00: .* warn_s = 300 seconds"):
+        with_changes(SlurmSettings(time="00:05:00"), ["warn_s=300"])
+    assert with_changes(SlurmSettings(), ["time=00:01:00", "warn_s=20"]).time == "00:01:00"
 
 
 @pytest.mark.parametrize(

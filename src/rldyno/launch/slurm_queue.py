@@ -33,6 +33,7 @@ _REFUSED_FIX = (
     "correct [slurm] in the config file, or give --slurm KEY=VALUE: `sinfo` shows the partitions, and "
     "`last_lines` are for the last job, which has no GPU"
 )
+_ARRAY_FIX = "give --slurm array_size=N, below the MaxArraySize that `scontrol show config` prints"
 _PATIENCE_S = 180.0
 """sbatch itself tries for two minutes where the controller asks it to come again."""
 _AT_ONCE = 500
@@ -92,7 +93,7 @@ class Queue:
             raise RefusedError(words, answered=True)
         raise Problem(
             f"Slurm refuses {script}: {words}",
-            fix=_REFUSED_FIX,
+            fix=_ARRAY_FIX if "job array" in words.lower() else _REFUSED_FIX,
             code=1,
         )
 
