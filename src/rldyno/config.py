@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import operator
 import os
+import re
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,6 +31,7 @@ CACHE_VARIABLE = "RLDYNO_CACHE_DIR"
 Line = Annotated[str, StringConstraints(pattern=r"^[^\r\n]+$")]
 """A text that cannot begin a line of its own in a batch script."""
 Positive = Annotated[int, Field(ge=1)]
+_TIME = re.compile(r"(?:([0-9]{1,9})-)?([0-9]{1,9})(?::([0-9]{1,9}))?(?::([0-9]{1,9}))?")
 
 
 class SlurmSettings(BaseModel):
@@ -90,15 +93,14 @@ class SlurmSettings(BaseModel):
 
 def seconds_of(limit: str) -> int | None:
     """Of a time as sbatch takes it, `days-hours:minutes:seconds` or a part of that; None for other words."""
-    days, dash, rest = limit.rpartition("-")
-    parts = rest.split(":")
-    if not all(part.isdigit() for part in [*parts, days or "0"]) or len(parts) > 3:
+    found = _TIME.fullmatch(limit)
+    if found is None:
         return None
+    days, *parts = found.groups()
+    given = [int(part) for part in parts if part is not None]
     # A lone number is minutes, after days it is hours.
-    least = 3 if dash or len(parts) == 3 else 2
-    units = (3600, 60, 1)[3 - least :]
-    counted = sum(int(part) * unit for part, unit in zip(parts, units, strict=False))
-    return 86_400 * int(days or 0) + counted
+    units = (60, 1) if days is None and len(given) < 3 else (3600, 60, 1)
+    return 86_400 * int(days or 0) + sum(map(operator.mul, given, units))
 
 
 class Config(BaseModel):
