@@ -100,7 +100,8 @@ def seconds_of(limit: str) -> int | None:
     given = [int(part) for part in parts if part is not None]
     # A lone number is minutes, after days it is hours.
     units = (60, 1) if days is None and len(given) < 3 else (3600, 60, 1)
-    return 86_400 * int(days or 0) + sum(map(operator.mul, given, units))
+    counted: int = sum(map(operator.mul, given, units))
+    return 86_400 * int(days or 0) + counted
 
 
 class Config(BaseModel):

@@ -256,7 +256,7 @@ def test_a_time_limit_must_be_above_the_warning() -> None:
             Problem, match=f"--slurm time={limit}: {limit} is over when trials are warned, warn_s = 60"
         ):
             with_changes(SlurmSettings(), [f"time={limit}"])
-    with pytest.raises(Problem, match="time=00:05:00: .* warn_s = 300 seconds"):
+    with pytest.raises(Problem, match=r"time=00:05:00: .* warn_s = 300 seconds"):
         with_changes(SlurmSettings(time="00:05:00"), ["warn_s=300"])
     assert with_changes(SlurmSettings(), ["time=00:01:00", "warn_s=20"]).time == "00:01:00"
 
