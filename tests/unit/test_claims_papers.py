@@ -295,6 +295,11 @@ def test_a_share_that_few_runs_leave_open_says_how_many_more(tmp_path: Path) -> 
     assert "more seed" in check.missing[0]
 
 
+def test_several_workers_say_nothing_about_the_papers_one_cpu() -> None:
+    (check,) = CLAIMS["seong-2"].check
+    assert check.where["workers"].values == (1,)
+
+
 def test_the_difference_between_systems_is_tensorflows() -> None:
     """5.1.2 finds PyTorch's times almost the same on both."""
     times = [check for check in CLAIMS["liu-9"].check if check.reading]
