@@ -224,6 +224,28 @@ def test_games_are_stepped_alone_on_the_cores_of_their_trials(
     assert found == [400.0, None], "never those of other cores"
 
 
+def test_cores_that_are_not_there_cost_other_environments_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("RLDYNO_CACHE_DIR", str(tmp_path))
+    busy_machine(monkeypatch, 0.0, 0.0)
+
+    def cpus(cores: int) -> None:
+        if cores > 2:
+            raise Problem(f"no {cores} cores")
+
+    monkeypatch.setattr(measure, "resolve", lambda framework, overrides, needs: None)
+    monkeypatch.setattr(measure, "_cpus", cpus)
+    monkeypatch.setattr(
+        measure,
+        "run_job",
+        lambda job, *_: [case.to_json() | {"steps_per_s": 9.0} for case in job.environments],
+    )
+    wanted = [EnvironmentCase.of("ALE/Pong-v5", 8, None, cores) for cores in (4, 1)]
+    found = measure.environment_rates(wanted)
+    assert [(rate.steps_per_s, rate.reason) for rate in found] == [(None, "no 4 cores"), (9.0, None)]
+
+
 def test_the_limits_job_steps_games_with_their_threads(monkeypatch: pytest.MonkeyPatch):
     class Made(Exception):
         pass

@@ -66,32 +66,31 @@ def environment_rates(
     kept = {key: EnvironmentRate.from_json(rate) for key, rate in raw.items()}
     cases = list(wanted)
     missing = [case for case in cases if again or case.key not in kept or kept[case.key].is_busy]
-    reason = None
-    if missing:
+    reasons: dict[int, str] = {}
+    for cores in sorted({case.cores for case in missing}):
         try:
-            measured = _step_environments(missing, overrides)
+            measured = _step_environments([case for case in missing if case.cores == cores], cores, overrides)
         except Problem as problem:
-            reason = problem.message
+            reasons[cores] = problem.message
         else:
             for rate in measured:
                 kept[rate.case.key] = rate.best_with(kept.get(rate.case.key, rate))
             path.parent.mkdir(parents=True, exist_ok=True)
             records.write_json(path, {key: rate.to_json() for key, rate in kept.items()})
-    return [kept.get(case.key) or EnvironmentRate(case, None, reason=reason) for case in cases]
+    return [
+        kept.get(case.key) or EnvironmentRate(case, None, reason=reasons.get(case.cores)) for case in cases
+    ]
 
 
 def _step_environments(
-    cases: Sequence[EnvironmentCase], overrides: Mapping[str, Path] | None
+    cases: Sequence[EnvironmentCase], cores: int, overrides: Mapping[str, Path] | None
 ) -> list[EnvironmentRate]:
     needs = {ATARI for case in cases if is_atari(case.environment)}
     interpreter = resolve("numpy", overrides, needs)
-    rates = []
-    for cores in sorted({case.cores for case in cases}):
-        job = LimitsJob(toolchain("numpy").backend, tuple(case for case in cases if case.cores == cores))
-        with Watch(_cpus(cores)) as watch:
-            found = run_job(job, interpreter, cores)
-        rates += [replace(EnvironmentRate.from_json(raw), taken_percent=watch.taken_percent) for raw in found]
-    return rates
+    job = LimitsJob(toolchain("numpy").backend, tuple(cases))
+    with Watch(_cpus(cores)) as watch:
+        found = run_job(job, interpreter, cores)
+    return [replace(EnvironmentRate.from_json(raw), taken_percent=watch.taken_percent) for raw in found]
 
 
 def run_job(job: LimitsJob, interpreter: Interpreter, cores: int) -> Any:
