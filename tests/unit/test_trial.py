@@ -21,6 +21,7 @@ from rldyno.probe.hardware import NO_GPU_USED, Hardware
 from rldyno.probe.history import History
 from rldyno.probe.track import Track
 from rldyno.probe.tree import CpuTimes, TaskUsage
+from rldyno.processes import team
 from rldyno.trial import outcome, worker
 from rldyno.trial import runner as trial
 from rldyno.trial.outcome import Ending, Measured
@@ -122,6 +123,21 @@ def test_memory_hints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ": out of memory (it held 100 MiB" in made(tmp_path, ending, out_of_memory=True)["message"]
     monkeypatch.setattr(outcome, "physical_memory_bytes", lambda: 120 * 2**20)
     assert "(out of memory? it held 100 MiB, 83% of" in made(tmp_path, ending)["message"]
+
+
+def test_each_node_notes_the_cpu_time_of_its_workers(tmp_path: Path) -> None:
+    """All of them or nothing."""
+    (tmp_path / "workers").mkdir()
+    team.note_of_cpu_time(tmp_path, 0).write_text("1500000000\n")
+    assert team.noted_cpu_s(tmp_path, 2) is None
+    team.note_of_cpu_time(tmp_path, 1).write_text("25000000")
+    assert team.noted_cpu_s(tmp_path, 2) is None, "torn"
+    team.note_of_cpu_time(tmp_path, 1).write_text("25000000\n")
+    assert team.noted_cpu_s(tmp_path, 2) == 1.525
+    changes = {"workers": 2, "watched": 1, "far_cpu_s": 1.525}
+    found = made(tmp_path, Ending.from_exit(3), GOOD, **changes)
+    assert found["cpu_s"] == 1.525
+    assert "cpu_s" not in found["reasons"]
 
 
 def test_figures_of_all_workers_are_unknown_where_some_are_on_other_nodes(tmp_path: Path) -> None:

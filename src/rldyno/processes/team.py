@@ -108,6 +108,18 @@ def noted_exit(directory: Path, rank: int) -> int | None:
     return code if code is None or code <= 128 else 128 - code
 
 
+def note_of_cpu_time(directory: Path, rank: int) -> Path:
+    """Where a node notes the CPU time of a rank, in nanoseconds, before its exit code."""
+    return directory / SUBDIRECTORY / f"{rank}.used"
+
+
+def noted_cpu_s(directory: Path, ranks: int) -> float | None:
+    """CPU time of all ranks together; None where that of one is not known."""
+    used = [_noted(note_of_cpu_time(directory, rank)) for rank in range(ranks)]
+    known = [one for one in used if one is not None]
+    return sum(known) / 1e9 if len(known) == ranks else None
+
+
 def group_below_mpi(directory: Path, rank: int) -> int | None:
     """Process group of a rank that mpiexec started; None while it is not known."""
     return _noted(directory / SUBDIRECTORY / f"{rank}.pid")

@@ -89,6 +89,8 @@ class Crew:
             self._watch.add(pid)
         self.began: tuple[Began, ...] = ()
         """Of workers on several nodes, in their order, once it is closed."""
+        self.far_cpu_s: float | None = None
+        """Of workers on several nodes together, as the kernel of each counted it, once it is closed."""
 
     @property
     def watched(self) -> int:
@@ -237,6 +239,7 @@ class Crew:
         self._watch.close()
         if self._nodes is not None:
             self.began = tuple(one for _, one in sorted(self._nodes.began().items()))
+            self.far_cpu_s = team.noted_cpu_s(self._directory, self.size)
         if self.size > 1:
             team.tidy(self._directory)
 

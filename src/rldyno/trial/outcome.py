@@ -81,6 +81,8 @@ class Measured:
     workers: int = 1
     watched: int = 1
     """Of the workers those on this machine: what the probe, the kernel and the GPUs show is theirs."""
+    far_cpu_s: float | None = None
+    """Of all workers, where they are on several nodes."""
     counted: Counted = field(default_factory=Counted)
     idle: Idle | None = None
 
@@ -192,15 +194,16 @@ def _measured_values(measured: Measured | None, result: WorkerResult | None) -> 
     )
     sections = summary.trial_figures(readings)
     memory, partly = sections["memory"], _partly(measured)
+    of_all = measured.far_cpu_s if partly else cpu_s
     reasons = {
-        "cpu_s": partly or ("neither the kernel nor the probe counted it" if cpu_s is None else None),
+        "cpu_s": None if of_all else partly or "neither the kernel nor the probe counted it",
         "peak_rss_bytes": partly or memory["reasons"].get("peak_bytes"),
         "baseline_rss_bytes": partly or memory["reasons"].get("after_import_bytes"),
         "gpu": measured.hardware.no_gpu,
     }
     return {
         "wall_s": wall_s,
-        "cpu_s": None if partly else cpu_s,
+        "cpu_s": of_all,
         "peak_rss_bytes": None if partly else memory["peak_bytes"],
         "baseline_rss_bytes": None if partly else memory["after_import_bytes"],
         "sections": {**sections, "gpu": summary.gpu_figures(measured.hardware, span, result)},
@@ -236,7 +239,7 @@ def _partly(measured: Measured) -> str | None:
         return None
     return (
         f"the probe watched {measured.watched} of {measured.workers} workers, those on its own node: "
-        "CPU, memory, energy and GPU figures are theirs"
+        "figures of CPU, memory, energy and GPU are theirs, but for the CPU time of the trial"
     )
 
 

@@ -150,6 +150,7 @@ def _measure(
     measured.out_of_memory = kills is not None and kills != machine.oom_kills()
     measured.cores = here * trial.cores if cpus is None else len(cpus)
     measured.workers, measured.watched = trial.workers, crew.watched
+    measured.far_cpu_s = crew.far_cpu_s
     measured.idle = idle
     measured.affinity = places.to_json(probe_cpu) | nodes_to_json(crew.began)
     if crew.began:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import signal
 import sys
 import time
@@ -64,6 +65,9 @@ def run_worker(directory: Path, first_node: str, spawn_ns: int, per_node: int) -
     try:
         with _caches(directory, trial) as place_of_caches:
             code = _run(directory, trial, seat, log, place_of_caches, began_ns, per_node)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)  # the worker, and what it started
+        used_ns = round(1e9 * (used.ru_utime + used.ru_stime))
+        write_atomically(team.note_of_cpu_time(directory, seat.rank), f"{used_ns}\n")
     except (OSError, Problem, AbsentError) as error:
         log.write_text(f"worker {seat.rank} cannot start on {seat.node}: {error}\n", encoding="utf-8")
         code = _CANNOT_START
