@@ -30,14 +30,16 @@ CACHE_VARIABLE = "RLDYNO_CACHE_DIR"
 
 Line = Annotated[str, StringConstraints(pattern=r"^[^\r\n]+$")]
 """A text that cannot begin a line of its own in a batch script."""
-Positive = Annotated[int, Field(ge=1)]
 _TIME = re.compile(r"(?:([0-9]{1,9})-)?([0-9]{1,9})(?::([0-9]{1,9}))?(?::([0-9]{1,9}))?")
+Positive = Annotated[int, Field(ge=1, le=10**9)]
+MOST_S = 10**7
+"""Four months: of a time to wait."""
 
 
 class SlurmSettings(BaseModel):
     """How `rldyno run --launcher slurm` asks for nodes. What is empty is left to the cluster."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     partition: Line | None = None
     account: Line | None = None
@@ -70,9 +72,9 @@ class SlurmSettings(BaseModel):
     """Trials in one array; the cluster's MaxArraySize is above this."""
     attempts: Positive = 3
     """Jobs that a trial gets when it is lost: cancelled, or its node failed."""
-    lost_after_s: Annotated[float, Field(ge=0.0)] = 30.0
+    lost_after_s: Annotated[float, Field(ge=0.0, le=MOST_S)] = 30.0
     """A job that left the queue is lost when no outcome is seen for so long: shared disks show files late."""
-    poll_s: Annotated[float, Field(gt=0.0)] = 5.0
+    poll_s: Annotated[float, Field(gt=0.0, le=MOST_S)] = 5.0
     """How often the queue is read."""
 
     @field_validator("time", mode="before")

@@ -26,6 +26,11 @@ Axes = dict[str, tuple[Any, ...]]
 """Hyper-parameter → the values a study gives it; more than one makes it an axis."""
 
 
+MOST_WHOLE = 10**12
+LARGEST = 1e30
+"""Of whole and of other numbers: records, tables and 32-bit floats hold them, and no trial comes near."""
+
+
 class Rule(NamedTuple):
     says: str
     holds: Callable[[Any], bool]
@@ -231,6 +236,10 @@ def _convert(kind: Any, raw: Any) -> Any:
     if typing.get_origin(kind) is tuple:
         return _convert_tuple(kind, raw)
     is_number = isinstance(raw, int | float) and not isinstance(raw, bool)
+    if is_number and kind in (int, float):
+        most = MOST_WHOLE if kind is int else LARGEST
+        if abs(raw) > most:
+            raise ValueError(f"must be at most {most:g} in size, not {spelled(raw):.40}")
     if kind is int and is_number and math.isfinite(raw) and raw == int(raw):
         return int(raw)
     if kind is float and is_number:
