@@ -101,9 +101,8 @@ class StudyChange:
 
 def study_change(directory: ResultsDirectory, earlier: Manifest, study: Study) -> StudyChange | None:
     """None when it is still the same study. The one before is that of the manifest, never an edited copy."""
-    from rldyno.study.file import check_study, differences
-    from rldyno.study.recorded import recorded_study
-    from rldyno.toml.source import parse
+    from rldyno.study.file import differences
+    from rldyno.study.recorded import check_recorded, recorded_study
 
     if earlier.study_sha256 == study.sha256:
         return None
@@ -111,7 +110,7 @@ def study_change(directory: ResultsDirectory, earlier: Manifest, study: Study) -
     if not recorded.certain:
         return StudyChange((f"the study, of which the earlier version is lost: {recorded.note}",), "", False)
     try:
-        before = check_study(parse(directory.study, recorded.text))
+        before = check_recorded(directory.study, recorded.text)
     except Problem as problem:
         lost = f"the study, of which the earlier version can no longer be read: {problem.message}"
         return StudyChange((lost,), recorded.text, False)

@@ -14,9 +14,8 @@ from rldyno.records.manifest import Manifest
 from rldyno.records.trial_records import read_trial_records
 from rldyno.session.manifest import make_manifest
 from rldyno.studies.given import GivenStudy
-from rldyno.study.file import check_study
 from rldyno.study.plan import make_plan
-from rldyno.toml.source import parse
+from rldyno.study.recorded import check_recorded
 
 ASIDE = "manifest.damaged.json"
 
@@ -35,7 +34,7 @@ def rebuild_manifest(root: Path) -> str:
             code=1,
         )
     text = read_bytes(directory.study).decode(errors="replace")
-    study = check_study(parse(directory.study, text))
+    study = check_recorded(directory.study, text)
     plan = make_plan(study)
     there = [trial for trial in plan.trials if directory.trial(trial.id).is_dir()]
     given = GivenStudy(study, text, "", root.resolve().name)

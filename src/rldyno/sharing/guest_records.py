@@ -14,11 +14,10 @@ from typing import Any
 from rldyno.errors import Problem
 from rldyno.records.files import Json
 from rldyno.records.trial_id import trial_id
-from rldyno.study.file import check_study
+from rldyno.study.recorded import check_recorded
 from rldyno.study.script_tables import scripts_in
 from rldyno.study.scripts import SCRIPT
 from rldyno.study.secrets import MASK, PATH, secret_arguments
-from rldyno.toml.source import parse
 from rldyno.toml.write import toml_text
 from rldyno_rig.trial_file import TrialFile
 
@@ -122,6 +121,6 @@ def _masked_arguments(value: Any, replace: Replace) -> Any:
 def _sha256(text: str) -> str:
     """Empty where this version cannot read the study."""
     try:
-        return check_study(parse(Path(), text)).sha256
+        return check_recorded(Path(), text).sha256
     except Problem:
         return ""

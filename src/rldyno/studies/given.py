@@ -10,10 +10,11 @@ from rldyno.records.directory import STUDY_FILE, ResultsDirectory, run_command
 from rldyno.studies.shipped import find_study, shipped_studies
 from rldyno.study.file import Study, check_study
 from rldyno.study.quick import quick_text
-from rldyno.study.recorded import recorded_study
+from rldyno.study.recorded import recorded_study, refuse_wheels
 from rldyno.study.scripts import with_hashes
 from rldyno.study.seeds import with_seeds
 from rldyno.toml.source import Source, parse, read
+from rldyno.toml.write import with_value
 
 LOST = "give a file with the study that ran, and this directory with --out"
 
@@ -54,7 +55,22 @@ def given_study(typed: Path, seeds: str | None = None, quick: bool = False) -> G
     if seeds is not None:
         text = with_seeds(text, source.table, seeds)
         source = parse(f"{source.path} with --seeds {seeds}", text)
-    return GivenStudy(check_study(source), text, path, name, directory, seeds is not None, folder)
+    if folder is None:
+        refuse_wheels(source)
+    study = check_study(source)
+    text = with_hashes_of_wheels(text, source, study)
+    return GivenStudy(study, text, path, name, directory, seeds is not None, folder)
+
+
+def with_hashes_of_wheels(text: str, source: Source, study: Study) -> str:
+    """The text with wheels as records name them, by version and hash: a path may lead elsewhere tomorrow."""
+    given = source.table["contestants"]
+    named = given if isinstance(given, list) else [given]
+    return (
+        text
+        if tuple(named) == study.contestants
+        else with_value(text, "contestants", list(study.contestants))
+    )
 
 
 def _of_directory(directory: ResultsDirectory) -> tuple[Source, str]:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rldyno.errors import Problem
 from rldyno.records.directory import STUDY_FILE, ResultsDirectory
 from rldyno.records.files import read_bytes
 from rldyno.records.manifest import Manifest
+from rldyno.toml.source import Source, parse
+from rldyno_rig.contestant import WHEEL, Contestant
+
+if TYPE_CHECKING:
+    from rldyno.study.file import Study
 
 
 @dataclass(frozen=True)
@@ -31,13 +38,34 @@ def recorded_study(directory: ResultsDirectory, manifest: Manifest) -> RecordedS
     return _checked(directory, copy, manifest.study_sha256)
 
 
+def check_recorded(path: Path, text: str) -> Study:
+    """The study in a record, checked. `path` names it in messages."""
+    from rldyno.study.file import check_study
+
+    source = parse(path, text)
+    refuse_wheels(source)
+    return check_study(source)
+
+
+def refuse_wheels(source: Source) -> None:
+    """A Problem where a record names the file of a wheel: it may be anybody's, and installing it runs it.
+
+    Records of this version name wheels by version and hash.
+    """
+    given = source.table.get("contestants")
+    for name in given if isinstance(given, list) else [given]:
+        if isinstance(name, str) and Contestant.parse(name).release.endswith(WHEEL):
+            raise Problem(
+                f"{source.path}: `{name[:200]}` names a file, which is not read because a record says so",
+                fix="run your own study file with this directory: rldyno run STUDY.toml --out DIR",
+                code=1,
+            )
+
+
 def _checked(directory: ResultsDirectory, copy: str, sha256: str) -> RecordedStudy:
     """Of a manifest from before it kept the study: its hash shows whether the copy is still the original."""
-    from rldyno.study.file import check_study
-    from rldyno.toml.source import parse
-
     try:
-        found = check_study(parse(directory.study, copy)).sha256
+        found = check_recorded(directory.study, copy).sha256
     except Problem as problem:
         return RecordedStudy(copy, f"{directory.study} cannot be checked: {problem.message}", False)
     if sha256 and found != sha256:
