@@ -7,6 +7,7 @@ import stat
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_trust import written
@@ -16,8 +17,9 @@ from typer.testing import CliRunner
 from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.profiling import profile as profiling
-from rldyno.profiling.profile import Profile, find_tool, of_phase, profile, symbols
+from rldyno.profiling.profile import Profile, find_tool, of_phase, on_this_machine, profile, symbols
 from rldyno.profiling.stacks import by_phase, collapsed, hottest, rig_line
+from rldyno.records.trial_records import read_trial
 from rldyno_rig.algorithms import dqn, rollout
 from synthetic import NUMPY, TORCH
 
@@ -107,8 +109,53 @@ def test_a_profiler_that_fails_is_reported_with_its_last_words(
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tool.parent), prepend=":")
     with pytest.raises(Problem) as problem:
-        profile(next(root.glob("trials/torch*")), "update")
+        profile(next(root.glob("trials/numpy*")), "update", {"numpy": Path(sys.executable)})
     assert "Permission denied" in problem.value.message
+
+
+def test_what_runs_is_of_this_machine_whatever_the_record_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A results directory may come from somebody else."""
+    root = written(tmp_path / "r", NUMPY, TORCH, seeds=2, stop_return=None)
+    home, tool = next(root.glob("trials/numpy*")), tmp_path / "py-spy"
+    tool.write_text(f'#!/bin/sh\necho "$LD_PRELOAD" "$@" > {tmp_path}/started\n')
+    tool.chmod(0o755)
+    file = json.loads((home / "trial.json").read_text())
+    forged = {
+        "interpreter": "/evil",
+        "variables": {"LD_PRELOAD": "evil.so"},
+        "isolated": True,
+        "backend": "evil",
+    }
+    (home / "trial.json").write_text(json.dumps(file | forged))
+    trial = on_this_machine(read_trial(home), {"numpy": Path(sys.executable)})
+    assert (trial.interpreter, trial.isolated, trial.backend) == (sys.executable, False, "numpy_")
+    monkeypatch.setattr(profiling, "find_tool", lambda: ("py-spy", tool))
+    with pytest.raises(Problem):  # it ends, but leaves no samples
+        profile(home, "update", {"numpy": Path(sys.executable)})
+    started = (tmp_path / "started").read_text()
+    assert sys.executable in started
+    assert "evil" not in started
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"workers": 2},
+        {"guest": {"sha256": "0", "arguments": [], "variables": [], "script": "/tmp/evil.py"}},
+        {"contestant": "numpy@./evil-9-py3-none-any.whl:eager"},
+        {"hyper": {}},
+        {"contestant": "nothing:eager"},
+    ],
+)
+def test_a_trial_that_cannot_be_profiled_is_one_message(change: dict[str, Any], tmp_path: Path) -> None:
+    root = written(tmp_path / "r", NUMPY, TORCH, seeds=2, stop_return=None)
+    home = next(root.glob("trials/numpy*"))
+    file = json.loads((home / "trial.json").read_text())
+    (home / "trial.json").write_text(json.dumps(file | change))
+    with pytest.raises(Problem):
+        on_this_machine(read_trial(home), {"numpy": Path(sys.executable)})
 
 
 def test_the_command_profiles_the_largest_phase_of_both(
@@ -116,7 +163,8 @@ def test_the_command_profiles_the_largest_phase_of_both(
 ) -> None:
     asked_for = []
 
-    def faked(trial: Path, phase: str) -> Profile:
+    def faked(trial: Path, phase: str, overrides: dict[str, Path]) -> Profile:
+        assert overrides == {"torch": Path(sys.executable)}
         asked_for.append((trial.name.partition(".")[0], phase))
         return Profile(trial.name.partition(".")[0].replace("-", ":"), "py-spy", phase, 400, 0.5, ())
 
@@ -127,7 +175,9 @@ def test_the_command_profiles_the_largest_phase_of_both(
     monkeypatch.setattr(profiling, "find_tool", lambda: ("py-spy", Path("py-spy")))
     root = with_phases(written(tmp_path / "r", NUMPY, TORCH, stop_return=None), spent)
     assert asked(root).split.phases[0].name == "act"
-    shown = CliRunner().invoke(app, ["why", str(root), "--profile", "--json"])
+    shown = CliRunner().invoke(
+        app, ["why", str(root), "--profile", "--json", "--toolchain", f"torch={sys.executable}"]
+    )
     assert asked_for == [("numpy-eager", "act"), ("torch-eager", "act")]
     found = json.loads(shown.output)["profiles"]
     assert [one["share"] for one in found] == [0.5, 0.5]

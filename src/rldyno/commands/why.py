@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rldyno.commands.options import Toolchains
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -45,6 +47,7 @@ def why(
             "largest phase spends its time in; for the first comparison.",
         ),
     ] = False,
+    toolchain: Toolchains = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the differences as JSON.")] = False,
 ) -> None:
     """Show in which phases A is faster than B; exit with 1 when no comparison allows an answer."""
@@ -55,11 +58,12 @@ def why(
     from rldyno.answers.why_steps import waterfall_json
     from rldyno.answers.why_words import why_json
     from rldyno.profiling.profile import profile_json
+    from rldyno.toolchains.resolve import parse_overrides
 
     asked = Question.of(algorithm, environment, where or (), (first, second))
     analysis = Analysis.load(directory)
     found, falls = pairs(analysis, asked), steps_of(analysis, asked)
-    profiles = profiles_of(found[0], directory) if profile else []
+    profiles = profiles_of(found[0], directory, parse_overrides(toolchain or [])) if profile else []
     if as_json:
         said = {"pairs": list(map(why_json, found)), "waterfalls": list(map(waterfall_json, falls))}
         said |= {"profiles": list(map(profile_json, profiles))} if profile else {}
@@ -108,7 +112,7 @@ def print_falls(found: list[Waterfall], console: Console) -> None:
         console.print(f"… and {len(found) - FALLS_SHOWN} more; --json has them all.")
 
 
-def profiles_of(item: Why, directory: Path) -> list[Profile]:
+def profiles_of(item: Why, directory: Path, overrides: dict[str, Path]) -> list[Profile]:
     """Of the phase that makes most of the difference, or takes most where nothing may be said of it."""
     from rldyno.profiling import profile as profiling
     from rldyno.records.directory import ResultsDirectory
@@ -118,7 +122,7 @@ def profiles_of(item: Why, directory: Path) -> list[Profile]:
     largest = max(phases, key=lambda phase: phase.slow.us) if item.trust.barred else phases[0]
     trials = (item.group.runs[name].trials[0] for name in (item.fast, item.slow))
     places = (ResultsDirectory(directory).trial(trial) for trial in trials)
-    return [profiling.profile(place, largest.name) for place in places]
+    return [profiling.profile(place, largest.name, overrides) for place in places]
 
 
 def print_profiles(found: list[Profile], console: Console) -> None:

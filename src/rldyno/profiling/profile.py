@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -18,9 +18,12 @@ from rldyno.processes import caches
 from rldyno.processes.rig import RIG, Runtime, end, failed, start_command
 from rldyno.profiling.stacks import Hot, by_phase, collapsed, hottest
 from rldyno.records.files import Json
-from rldyno.records.owner import check_owned
 from rldyno.records.trial_records import read_trial
+from rldyno.toolchains.placed import placed_file
+from rldyno.toolchains.resolve import resolve
 from rldyno_rig import schema
+from rldyno_rig.contestant import WHEEL
+from rldyno_rig.envs.atari_rules import ATARI, is_atari
 from rldyno_rig.result_file import WorkerResult
 from rldyno_rig.trial_file import Budget, TrialFile
 
@@ -79,19 +82,10 @@ def find_tool() -> tuple[str, Path]:
     )
 
 
-def profile(trial_dir: Path, phase: str) -> Profile:
+def profile(trial_dir: Path, phase: str, overrides: Mapping[str, Path] | None = None) -> Profile:
     """Of the contestant of this trial, in this phase where the tool can tell phases apart."""
     tool, program = find_tool()
-    file = trial_dir / schema.TRIAL_FILE
-    check_owned(
-        (trial_dir, file),
-        why="a profile starts the program that its trial.json names",
-        fix=f"read `interpreter` and `variables` in {shlex.quote(str(file))}; if you trust them, copy the "
-        "directory",
-    )
-    trial = read_trial(trial_dir)
-    if trial.workers > 1 or trial.interpreter is None:
-        raise Problem(f"no profile of {trial.trial}: it needs a trial of one worker with a toolchain", code=1)
+    trial = on_this_machine(read_trial(trial_dir), overrides)
     with tempfile.TemporaryDirectory(prefix="rldyno-profile-") as folder:
         home = Path(folder)
         result, spawn_ns = run_sampled(trial, home, tool, program)
@@ -102,6 +96,17 @@ def profile(trial_dir: Path, phase: str) -> Profile:
         window = (spawn_ns + (result.train_start_ns or 0), result.train_ns)
         counts = symbols(perf_script(program, home), window[0], window[0] + window[1])
     return Profile(str(trial.contestant), tool, None, counts.total(), 1.0, hottest(counts, FUNCTIONS))
+
+
+def on_this_machine(trial: TrialFile, overrides: Mapping[str, Path] | None = None) -> TrialFile:
+    """With the toolchain that is here: what the record names may be anybody's program."""
+    if trial.workers > 1 or trial.guest is not None or trial.contestant.release.endswith(WHEEL):
+        raise Problem(f"no profile of {trial.trial}: it needs a trial of one worker with a toolchain", code=1)
+    needs = [ATARI] if is_atari(trial.environment) else []
+    try:
+        return placed_file(trial, resolve(trial.framework, overrides, needs))
+    except (KeyError, TypeError, ValueError) as error:
+        raise Problem(f"no profile of {trial.trial}: its trial.json is damaged: {error!r}", code=1) from error
 
 
 def of_phase(contestant: str, found: dict[str, Counter[str]], phase: str) -> Profile:

@@ -18,11 +18,10 @@ from rldyno.records.files import now_iso
 from rldyno.records.seal import write_record
 from rldyno.records.trial_state import TrialState, trial_state
 from rldyno.study.plan import Cell, Plan, Trial
-from rldyno.toolchains import native
 from rldyno.toolchains.catalogue import toolchain
+from rldyno.toolchains.placed import placed_file
 from rldyno.toolchains.resolve import Interpreter, ensure
 from rldyno.trial.outcome import Ending, make_outcome
-from rldyno_rig.hyper import network_kind
 from rldyno_rig.schema import OUTCOME_FILE, TRIAL_FILE
 from rldyno_rig.trial_file import Conditions, TrialFile
 
@@ -161,21 +160,7 @@ def trial_file(trial: Trial, interpreter: Interpreter) -> TrialFile:
     """The complete trial.json, but for the conditions right before the start."""
     if trial.cell.guest is not None:
         return guest_file(trial, interpreter)
-    chain, kind = toolchain(trial.cell.framework), network_kind(trial.cell.hyper.convolutions)
-    file = trial.to_file()
-    part = interpreter.part_for(file.collective)
-    return replace(
-        file,
-        backend=chain.backend,
-        interpreter=str(interpreter.path),
-        isolated=interpreter.isolated,
-        mpiexec=str(part.mpiexec) if part and part.mpiexec else None,
-        variables={
-            **chain.trial_variables(trial.cell.cores, kind),
-            **native.variables(),
-            **interpreter.variables_for(file.collective),
-        },
-    )
+    return placed_file(trial.to_file(), interpreter)
 
 
 def with_conditions(trial: PreparedTrial, conditions: Conditions) -> PreparedTrial:
