@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rldyno.errors import Problem
+from rldyno.records.attempts import ATTEMPTS
 from rldyno.records.files import is_temporary
 from rldyno.records.locks import LockedError, locked
 from rldyno.records.manifest import Manifest
@@ -19,6 +20,7 @@ from rldyno.records.seal import read_record, write_record
 from rldyno.records.slurm_jobs import SlurmFolder
 from rldyno.records.typed import damaged, typed
 from rldyno_rig import schema
+from rldyno_rig.team.names import SUBDIRECTORY
 
 STUDY_FILE = "study.toml"
 MANIFEST_FILE = "manifest.json"
@@ -104,12 +106,23 @@ class ResultsDirectory:
 
     def check_links(self) -> None:
         """Somebody else's directory may lead elsewhere: no directory below it may be a link."""
-        for path in (self.trials, self.certificates, self.curves, *self.trials.glob("*")):
-            if path.is_symlink():
-                raise Problem(f"{path} is a link: a results directory holds plain files only", code=1)
+        slurm = SlurmFolder(self.root)
+        for path in (self.trials, self.certificates, self.curves, slurm.home, slurm.logs):
+            _refuse_link(path)
+        for trial in self.trials.glob("*"):
+            for path in (trial, trial / ATTEMPTS, trial / SUBDIRECTORY):
+                _refuse_link(path)
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                for attempt in os.scandir(trial / ATTEMPTS):
+                    _refuse_link(Path(attempt))
 
     def write_manifest(self, manifest: Manifest) -> None:
         write_record(self.manifest, manifest.to_json())
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        raise Problem(f"{path} is a link: a results directory holds plain files only", code=1)
 
 
 def run_command(
