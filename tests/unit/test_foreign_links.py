@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +14,22 @@ from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.records.attempts import finish_moves, put_aside, restore
 from rldyno.records.directory import ResultsDirectory
+from rldyno.records.slurm_jobs import SlurmFolder
+from rldyno.results.event_file import GrowingEventFile, growing_mark
 from synthetic import NUMPY, Shape, write_results
 
+SMALL = Shape(contestants=[NUMPY], algorithms=("dqn",), seeds=2, steps=1000, sample_hz=2)
 PLACES = (
-    *("trials", "certificates", "curves", "slurm", "slurm/logs", "trials/{}", "trials/{}/workers"),
+    *(
+        "trials",
+        "certificates",
+        "curves",
+        "slurm",
+        "slurm/logs",
+        "slurm/logs/1.log",
+        "trials/{}",
+        "trials/{}/workers",
+    ),
     *(
         "trials/{}/attempts",
         "trials/{}/attempts/1",
@@ -49,8 +62,7 @@ def untouched(victim: Path) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_a_link_is_named_and_nothing_behind_it_changes(place: str, tmp_path: Path, victim: Path) -> None:
-    shape = Shape(contestants=[NUMPY], algorithms=("dqn",), seeds=2, steps=1000, sample_hz=2)
-    root = write_results(tmp_path / "foreign", shape)
+    root = write_results(tmp_path / "foreign", SMALL)
     trial = min((root / "trials").iterdir())
     link = root / place.format(trial.name)
     link.parent.mkdir(parents=True, exist_ok=True)
@@ -86,4 +98,62 @@ def test_an_attempt_is_never_moved_through_a_link(
     link.symlink_to(victim, target_is_directory=True)
     with pytest.raises(Problem, match="is a link"):
         move(trial)
+    assert untouched(victim)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("depth", range(3))
+def test_event_files_are_written_into_no_linked_folder(depth: int, tmp_path: Path, victim: Path) -> None:
+    root = write_results(tmp_path / "foreign", SMALL)
+    event = made_event(root)
+    link = event.parents[depth]
+    shutil.rmtree(root / "tensorboard")
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(victim, target_is_directory=True)
+    found = CliRunner().invoke(app, ["tensorboard", str(root)])
+    assert "is a link" in f"{found.output}{found.exception}"
+    assert untouched(victim)
+
+
+def made_event(root: Path) -> Path:
+    assert CliRunner().invoke(app, ["tensorboard", str(root)]).exit_code == 0
+    return min(root.glob("tensorboard/*/*/events*"))
+
+
+@pytest.mark.slow
+def test_event_files_take_the_place_of_links(tmp_path: Path, victim: Path) -> None:
+    root = write_results(tmp_path / "foreign", SMALL)
+    event, diary = made_event(root), victim / "diary.txt"
+    event.unlink()
+    temporary = event.with_name(f".{event.name.replace('tfevents', 'part')}")
+    temporary.symlink_to(diary)
+    assert made_event(root) == event
+    event.unlink()
+    for link in (event, growing_mark(event)):
+        link.symlink_to(diary)
+    GrowingEventFile(event, 0.0)
+    assert not event.is_symlink()
+    assert not growing_mark(event).is_symlink()
+    assert diary.read_text() == "dear diary"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["export", "export/tables"])
+def test_tables_are_exported_into_no_linked_folder(name: str, tmp_path: Path, victim: Path) -> None:
+    root = write_results(tmp_path / "foreign", SMALL)
+    link = root / name
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(victim, target_is_directory=True)
+    found = CliRunner().invoke(app, ["export", str(root), "--tables"])
+    assert isinstance(found.exception, Problem)
+    assert "is a link" in found.exception.message
+    assert untouched(victim)
+
+
+def test_a_request_to_cancel_takes_the_place_of_a_link(tmp_path: Path, victim: Path) -> None:
+    folder = SlurmFolder(tmp_path)
+    folder.make()
+    (folder.home / "cancelled").symlink_to(victim / "new")
+    folder.ask_to_cancel()
+    assert folder.cancelled
     assert untouched(victim)

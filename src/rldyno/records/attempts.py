@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from rldyno.errors import Problem
-from rldyno.records.files import is_temporary
+from rldyno.records.files import is_temporary, refuse_link
 from rldyno.records.locks import LockedError, locked
 from rldyno_rig import schema
 
@@ -54,7 +53,7 @@ def restore(trial_dir: Path, attempt: int) -> None:
     """Make an attempt that was put aside the one that counts; the current one is put aside."""
     put_aside(trial_dir)
     folder = trial_dir / ATTEMPTS / str(attempt)
-    _refuse_links(folder)
+    refuse_link(folder)
     folder.rename(folder.with_name(_RETURNING))
     finish_move(trial_dir)
 
@@ -62,7 +61,8 @@ def restore(trial_dir: Path, attempt: int) -> None:
 def finish_move(trial_dir: Path) -> None:
     """Finish what a process that was killed had begun; nothing where none was."""
     leaving, returning = (trial_dir / ATTEMPTS / name for name in (_LEAVING, _RETURNING))
-    _refuse_links(trial_dir / ATTEMPTS, leaving, returning)
+    for folder in (trial_dir / ATTEMPTS, leaving, returning):
+        refuse_link(folder)  # files would be moved there, or taken from there
     if leaving.is_dir():
         for file in leftovers(trial_dir):
             file.replace(leaving / file.name)
@@ -72,17 +72,6 @@ def finish_move(trial_dir: Path) -> None:
         for file in sorted(returning.iterdir(), key=lambda entry: entry.name == schema.OUTCOME_FILE):
             file.replace(trial_dir / file.name)
         returning.rmdir()
-
-
-def _refuse_links(*folders: Path) -> None:
-    """Somebody else's directory may lead elsewhere: files would be moved there, or taken from there."""
-    for folder in folders:
-        if folder.is_symlink():
-            raise Problem(
-                f"{folder} is a link: a results directory holds plain files only",
-                fix="remove the link",
-                code=1,
-            )
 
 
 def finish_moves(trials: Path) -> None:

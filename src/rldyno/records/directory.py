@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rldyno.errors import Problem
 from rldyno.records.attempts import ATTEMPTS
-from rldyno.records.files import is_temporary
+from rldyno.records.files import is_temporary, refuse_link
 from rldyno.records.locks import LockedError, locked
 from rldyno.records.manifest import Manifest
 from rldyno.records.seal import read_record, write_record
@@ -108,21 +108,18 @@ class ResultsDirectory:
         """Somebody else's directory may lead elsewhere: no directory below it may be a link."""
         slurm = SlurmFolder(self.root)
         for path in (self.trials, self.certificates, self.curves, slurm.home, slurm.logs):
-            _refuse_link(path)
+            refuse_link(path)
+        for path in (*slurm.home.glob("*"), *slurm.logs.glob("*")):
+            refuse_link(path)  # jobs write there
         for trial in self.trials.glob("*"):
             for path in (trial, trial / ATTEMPTS, trial / SUBDIRECTORY):
-                _refuse_link(path)
+                refuse_link(path)
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 for attempt in os.scandir(trial / ATTEMPTS):
-                    _refuse_link(Path(attempt))
+                    refuse_link(Path(attempt))
 
     def write_manifest(self, manifest: Manifest) -> None:
         write_record(self.manifest, manifest.to_json())
-
-
-def _refuse_link(path: Path) -> None:
-    if path.is_symlink():
-        raise Problem(f"{path} is a link: a results directory holds plain files only", code=1)
 
 
 def run_command(

@@ -113,6 +113,14 @@ def _sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
+def refuse_link(path: Path) -> None:
+    """A Problem for a link in a results directory, which may come from somebody else and lead anywhere."""
+    if path.is_symlink():
+        raise Problem(
+            f"{path} is a link: a results directory holds plain files only", fix="remove the link", code=1
+        )
+
+
 def open_record(path: Path, most_bytes: float = MOST_BYTES) -> IO[bytes]:
     """Open a file of a results directory, which may come from somebody else: no link, no pipe, no device.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rldyno.errors import Problem
-from rldyno.records.files import Json, now_iso
+from rldyno.records.files import Json, now_iso, write_atomically
 from rldyno.records.seal import read_record, write_record
 from rldyno.records.typed import damaged, typed
 
@@ -168,7 +168,7 @@ class SlurmFolder:
 
     def ask_to_cancel(self) -> None:
         self.make()
-        (self.home / _CANCEL_FILE).touch()
+        write_atomically(self.home / _CANCEL_FILE, b"")
 
     def forget_cancel(self) -> None:
         (self.home / _CANCEL_FILE).unlink(missing_ok=True)

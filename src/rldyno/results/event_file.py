@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rldyno.libraries import needed_for
-from rldyno.records.files import naming
+from rldyno.records.files import naming, refuse_link
 from rldyno.results.event_points import Point
 from rldyno_rig.trial_file import TrialFile
 
@@ -60,14 +60,28 @@ def remove_others(path: Path) -> None:
             earlier.unlink()
 
 
+def make_folder(folder: Path) -> None:
+    """`tensorboard/<cell>/s<seed>`, where nothing may lead out of a results directory of somebody else."""
+    for place in (folder.parent.parent, folder.parent, folder):
+        refuse_link(place)
+        place.mkdir(exist_ok=True)
+
+
+def write_new(path: Path, content: bytes) -> None:
+    """In the place of what is there: of a link, whose target stays."""
+    path.unlink(missing_ok=True)
+    with path.open("xb") as file:
+        file.write(content)
+
+
 def write_whole(path: Path, points: Iterable[Point], epoch: float) -> None:
     """The file gets its name when it is whole."""
     content = _opening(epoch) + encoded(points, epoch)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     temporary = path.with_name(f".{path.name.replace('tfevents', 'part')}")
     try:
         with naming(path):
-            temporary.write_bytes(content)
+            write_new(temporary, content)
             temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -84,10 +98,10 @@ class GrowingEventFile:
     def __init__(self, path: Path, epoch: float) -> None:
         self.path = path
         self._epoch = epoch
-        path.parent.mkdir(parents=True, exist_ok=True)
-        growing_mark(path).touch()
+        make_folder(path.parent)
+        write_new(growing_mark(path), b"")
         remove_others(path)
-        path.write_bytes(_opening(epoch))
+        write_new(path, _opening(epoch))
 
     def add(self, points: Iterable[Point]) -> None:
         content = encoded(points, self._epoch)

@@ -12,7 +12,7 @@ from polars.io.plugins import register_io_source
 from rldyno.errors import Problem
 from rldyno.probe.metrics import sample_columns, sample_meanings
 from rldyno.records.csv_files import Columns, column_kinds
-from rldyno.records.files import replacing, write_atomically
+from rldyno.records.files import refuse_link, replacing, write_atomically
 from rldyno.results.columns import COLUMNS, INTEGRALS
 from rldyno.results.integrals import integrals_table
 from rldyno.results.load import Results
@@ -48,7 +48,10 @@ def export_results(results: Results, out: Path | None = None, form: str = "parqu
     """Write the tables to `out`, or to DIR/export; return the files."""
     if form not in FORMATS:
         raise Problem(f"unknown format `{form}`", fix="use --format parquet, csv or both")
-    out = out or results.directory / "export"
+    if out is None:
+        out = results.directory / "export"
+        for folder in (out, out / "tables"):
+            refuse_link(folder)
     try:
         out.mkdir(parents=True, exist_ok=True)
         return [path for suffix in FORMATS[form] for path in write_tables(results, out, suffix)] + [

@@ -19,6 +19,7 @@ from rldyno.probe.metrics import sample_columns
 from rldyno.records.attempts import TRIAL_LOCK, next_attempt
 from rldyno.records.csv_files import GrowingCsv, read_csv
 from rldyno.records.directory import ResultsDirectory
+from rldyno.records.files import refuse_link
 from rldyno.records.locks import LockedError, lock_holder, locked
 from rldyno.records.trial_records import read_outcome, read_trial
 from rldyno.results.event_file import FOLDER, GrowingEventFile, event_path, is_whole, write_whole
@@ -117,6 +118,7 @@ class LiveEvents:
 
     def __init__(self, folder: Path, print_line: Callable[[str], None]) -> None:
         """A Problem when another process adds to these files: two would write every point twice."""
+        refuse_link(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self._held = contextlib.ExitStack()
         try:
