@@ -39,7 +39,7 @@ def usability(
         ]
         part = {"error": None, "mode": modes[name], "rounds": rounds, "load_before": load}
         frameworks[name] = UsabilityRecord(name, name, "3.11.7", {}, "now", {"visualisation": part})
-    store.write(home / store.FILE, UsabilityFile("now", MachineFacts(cores_usable=2), frameworks))
+    store.write_beside(home / store.FILE, UsabilityFile("now", MachineFacts(cores_usable=2), frameworks))
     return home
 
 

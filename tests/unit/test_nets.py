@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.nets import measure, show, workers
-from rldyno.nets.record import Kind, NetsRecord, TimedWorker
+from rldyno.nets.record import Kind, TimedWorker, read_record
 from rldyno.nets.remarks import remarks
 from rldyno.nets.timer import Timer, TimerGone
 from rldyno.nets.utilisation import Utilisation
@@ -102,8 +102,8 @@ def test_rounds_figures_and_those_left_out(fake_workers: None, tmp_path: Path):
         "numpy:fast", "numpy:slow", "numpy:broken", "numpy:mortal", "missing:eager", copies=(PAGEABLE, PINNED)
     )
     record = measure.run(benchmark, tmp_path / "nets.json", lines.append)
+    assert read_record(tmp_path) == record
     kept = json.loads((tmp_path / "nets.json").read_text())
-    assert NetsRecord.from_json(kept) == record
     assert record.complete
     assert kept["toolchains"] == {"numpy": {"python": "3", "versions": {"some": "1.0"}}}
     assert [(one.net, one.round) for one in record.disturbed] == [("mlp64", number) for number in (1, 2, 3)]

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from rldyno.cli import app
 from rldyno.division import measure as division
 from rldyno.division.arithmetic import step_flops
-from rldyno.division.record import OpenRecord, OpenRow
+from rldyno.division.record import OpenRecord, OpenRow, read_open
 from rldyno.errors import Problem
 from rldyno_rig.envs import classic
 from rldyno_rig.hyper import to_json
@@ -211,7 +211,8 @@ def test_the_command_prints_and_keeps_what_was_measured(
     assert done.exit_code == 0, done.output
     for words in ("120", "1.5", "12.0×", "25.0%", "acting", "Never ranked"):
         assert words in done.output
-    record = OpenRecord.from_json(json.loads((out / "open.json").read_text()))
+    record = read_open(out)
+    assert record is not None
     assert record.hyper["gamma"] == 0.9
     assert [row.framework for row in record.rows] == ["jax"]
     with pytest.raises(Problem, match="exists"):

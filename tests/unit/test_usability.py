@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import rldyno_rig
+from rldyno.errors import Problem
 from rldyno.processes.rig import Ended
 from rldyno.records.machine_facts import MachineFacts
 from rldyno.text.tables import latex, markdown
@@ -191,23 +192,45 @@ def test_a_report_takes_the_record_beside_it_else_that_of_the_same_versions(
     assert store.known(tmp_path, ran)["torch"].part("code")["lines"] == 1
     assert store.known(tmp_path, {"torch": {"python": "3.11.7", "torch": "2.14.0"}}) == {}
     beside = {"torch": record(code={"lines": 2}), "jax": record()}
-    store.write(tmp_path / store.FILE, UsabilityFile("now", MachineFacts(), beside))
+    store.write_beside(tmp_path / store.FILE, UsabilityFile("now", MachineFacts(), beside))
     assert {name: found.parts for name, found in store.known(tmp_path, ran).items()} == {
         "torch": {"code": {"lines": 2}}
     }
 
 
-def test_a_damaged_record_is_no_record(tmp_path: Path) -> None:
-    path = tmp_path / "usability.json"
-    whole = UsabilityFile(
-        "now", MachineFacts(cores_usable=2), {"torch": record()}, {"jax": Absent("missing", None)}
-    )
-    store.write(path, whole)
-    assert store.read(path, UsabilityFile) == whole
-    for damaged in ("{", json.dumps({"schema": SCHEMA + 1}), json.dumps({"schema": SCHEMA, "frameworks": 3})):
+def test_a_damaged_record_of_the_cache_is_measured_again(tmp_path: Path) -> None:
+    path = tmp_path / "torch.json"
+    store.write(path, record())
+    assert store.read(path) == record()
+    for damaged in ("{", json.dumps({"schema": SCHEMA + 1}), json.dumps({"schema": SCHEMA, "parts": 3})):
         path.write_text(damaged)
-        assert store.read(path, UsabilityFile) is None
-        assert store.read(path, UsabilityRecord) is None
+        assert store.read(path) is None
+
+
+def test_a_damaged_file_beside_results_is_named(tmp_path: Path) -> None:
+    absent = {"jax": Absent("missing", None)}
+    whole = UsabilityFile("now", MachineFacts(cores_usable=2), {"torch": record()}, absent)
+    path = tmp_path / store.FILE
+    assert store.read_beside(tmp_path) is None
+    store.write_beside(path, whole)
+    assert store.read_beside(tmp_path) == whole
+    values = json.loads(path.read_text())
+    older = {name: value for name, value in values.items() if name != "sha256"} | {"schema": SCHEMA}
+    path.write_text(json.dumps(older))
+    assert store.read_beside(tmp_path) == whole
+    for damage in ({"made_at": "later"}, {"frameworks": {}}, {"sha256": "0"}):
+        path.write_text(json.dumps(values | damage))
+        with pytest.raises(Problem, match="was altered"):
+            store.read_beside(tmp_path)
+    for damage in ({"frameworks": 3}, {"absent": {"jax": 3}}, {"made_at": []}, {"schema": 9}):
+        path.write_text(json.dumps(older | damage))
+        with pytest.raises(Problem, match=r"usability\.json") as caught:
+            store.read_beside(tmp_path)
+        assert "measure again" in str(caught.value.fix)
+    path.unlink()
+    path.symlink_to("/etc/hostname")
+    with pytest.raises(Problem, match="is damaged"):
+        store.read_beside(tmp_path)
 
 
 def test_tables_say_what_is_missing_and_why() -> None:
@@ -297,7 +320,7 @@ def test_the_report_has_the_section_when_it_is_known_and_escapes_it(
         [],
     )
     found = record(mistakes=dict.fromkeys(mistakes.SIDES, refused))
-    store.write(home / store.FILE, UsabilityFile("now", MachineFacts(), {framework: found}))
+    store.write_beside(home / store.FILE, UsabilityFile("now", MachineFacts(), {framework: found}))
     page = html_of(home)
     assert 'href="#usability"' in page
     assert "&lt;script&gt;3 is not 4&lt;/script&gt;" in page

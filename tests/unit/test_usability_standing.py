@@ -87,7 +87,7 @@ def test_every_part_that_is_measured_by_default_has_a_topic() -> None:
 
 
 def write(home: Path, frameworks: dict[str, UsabilityRecord]) -> None:
-    store.write(home / store.FILE, UsabilityFile("now", MachineFacts(), frameworks))
+    store.write_beside(home / store.FILE, UsabilityFile("now", MachineFacts(), frameworks))
 
 
 def test_advise_uses_it_only_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

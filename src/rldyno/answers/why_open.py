@@ -12,8 +12,8 @@ import numpy as np
 
 from rldyno.answers.groups import THROUGHPUT, Group
 from rldyno.answers.runs import Runs
-from rldyno.division.record import OPEN_RECORD, OpenRecord, OpenRow
-from rldyno.records.files import read_json
+from rldyno.division.record import OpenRecord, OpenRow, open_files, read_file
+from rldyno.errors import Problem
 from rldyno.results.load import Results
 
 ENVIRONMENTS = "environments"
@@ -33,15 +33,14 @@ def open_records(directory: Path) -> list[OpenRecord | str]:
     """Of the directory, and of directories in it whose names begin with `open`; of a damaged one, what is
     wrong.
     """
-    paths = [directory / OPEN_RECORD, *sorted(directory.glob(f"open*/{OPEN_RECORD}"))]
-    return [_read(path) for path in paths if path.is_file()]
+    return [_read(path) for path in open_files(directory)]
 
 
 def _read(path: Path) -> OpenRecord | str:
     try:
-        return OpenRecord.from_json(read_json(path))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return f"{path.name} is damaged ({type(error).__name__}: {error})"
+        return read_file(path)
+    except Problem as problem:
+        return problem.message.replace(f"{path.parent}/", "")
 
 
 def open_form(results: Results, framework: str, group: Group, contestant: str) -> OpenForm | str | None:

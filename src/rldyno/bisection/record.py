@@ -11,12 +11,13 @@ from rldyno.bisection.question import Question
 from rldyno.bisection.search import Evidence, Round
 from rldyno.errors import Problem
 from rldyno.machine.facts import host_sha256
-from rldyno.records.files import read_json, write_json
+from rldyno.records.seal import read_record, write_record
+from rldyno.records.typed import typed
 
 Json = dict[str, Any]
 
 BISECT_FILE = "bisect.json"
-SCHEMA = 1
+ELSEWHERE = "choose another directory with --out, or remove it"
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,6 @@ class Record:
     def to_json(self) -> Json:
         evidence = self.evidence
         return {
-            "schema": SCHEMA,
             "host": self.host,
             "question": evidence.question.to_json(),
             "releases": list(evidence.releases),
@@ -44,26 +44,32 @@ class Record:
             tuple(Round(one["old"], one["new"], one["old_s"], one["new_s"]) for one in raw["rounds"]),
             dict(raw["skipped"]),
         )
+        if not all(1e-12 < time < 1e9 for one in evidence.rounds for time in (one.old_s, one.new_s)):
+            raise ValueError("a time is not that of a process")
         return Record(evidence, raw["host"])
 
 
 def write(path: Path, evidence: Evidence) -> None:
-    write_json(path, Record(evidence, host_sha256()).to_json())
+    write_record(path, Record(evidence, host_sha256()).to_json())
+
+
+def read(path: Path) -> Record:
+    """A Problem when it is damaged."""
+    try:
+        return typed(path, read_record(path), Record.from_json)
+    except Problem as problem:
+        raise Problem(problem.message, fix=ELSEWHERE, code=1) from None
 
 
 def resume(path: Path, question: Question, releases: tuple[str, ...]) -> Evidence:
     """What an earlier search left there, if it asked the same; more rounds may be allowed now."""
-    if not path.exists():
+    if not path.exists() and not path.is_symlink():
         return Evidence(question, releases, (), {})
-    elsewhere = "choose another directory with --out, or remove it"
-    try:
-        found = Record.from_json(read_json(path))
-    except (ValueError, KeyError, TypeError) as error:
-        raise Problem(f"{path} is damaged: {error}", fix=elsewhere, code=1) from None
+    found = read(path)
     known = found.evidence
     if found.host != host_sha256():
-        raise Problem(f"{path} was measured on another machine", fix=elsewhere)
+        raise Problem(f"{path} was measured on another machine", fix=ELSEWHERE)
     same = replace(known.question, most_rounds=question.most_rounds) == question
     if not same or known.releases != releases:
-        raise Problem(f"{path} is a search for something else", fix=elsewhere)
+        raise Problem(f"{path} is a search for something else", fix=ELSEWHERE)
     return replace(known, question=question)

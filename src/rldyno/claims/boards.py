@@ -19,18 +19,21 @@ KINDS: dict[str, Column] = dict(zip(BASES, (LOGGED, WATCHED), strict=True))
 
 def read(directory: Path) -> list[UsabilityFile]:
     """The file of `rldyno usability -o`, if there is one that holds such rounds."""
-    file = store.read(directory / store.FILE, UsabilityFile)
+    file = store.read_beside(directory)
     if file is None:
         return []
-    held = {name: found for name, found in file.frameworks.items() if found.part("visualisation")}
-    return [replace(file, frameworks=held)] if held else []
+    with store.shown(directory):
+        held = {name: found for name, found in file.frameworks.items() if found.part("visualisation")}
+        kept = replace(file, frameworks=held)
+        list(rounds(kept, {}))
+    return [kept] if held else []
 
 
 def rounds(file: UsabilityFile, place: Json) -> Iterator[Json]:
     """One row per round, with an objection where the machine was busy."""
     for name, record in file.frameworks.items():
         found = record.part("visualisation")
-        contestant, load = Contestant(name, found["mode"]), found.get("load_before", 0.0)
+        contestant, load = Contestant(name, str(found["mode"])), float(found.get("load_before", 0.0))
         ratios = {column.name: ratios_of(found["rounds"], kind) for kind, column in KINDS.items()}
         for number in range(len(found["rounds"])):
             yield {

@@ -19,15 +19,19 @@ def advise_usability(directory: Path, as_json: bool, console: Console) -> None:
     from rich.text import Text
 
     from rldyno.commands.usability import fitting
+    from rldyno.usability import store
     from rldyno.usability.standing import sentences, standing, standing_table
 
     records, missing = known(directory)
-    found = standing(records)
+    with store.shown(directory):
+        found = standing(records)
+        said = json.dumps([standing_json(found, missing)], indent=2, ensure_ascii=False)
+        table, lines = fitting(standing_table(found), console), list(sentences(found))
     if as_json:
-        print(json.dumps([standing_json(found, missing)], indent=2, ensure_ascii=False))
+        print(said)
         return
-    console.print(fitting(standing_table(found), console))
-    for line in sentences(found):
+    console.print(table)
+    for line in lines:
         console.print(Text(line))
     if missing:
         fix = command(directory, [*records, *missing])
@@ -43,9 +47,8 @@ def known(directory: Path) -> tuple[dict[str, UsabilityRecord], list[str]]:
     from rldyno.records.directory import MANIFEST_FILE
     from rldyno.results.load import load_results
     from rldyno.usability import store
-    from rldyno.usability.record import UsabilityFile
 
-    file = store.read(directory / store.FILE, UsabilityFile)
+    file = store.read_beside(directory)
     if file is not None and not (directory / MANIFEST_FILE).exists():
         return dict(file.frameworks), []
     results = load_results(directory)

@@ -19,10 +19,13 @@ def check(
 ) -> None:
     """List damaged, altered, missing and foreign records. The exit code is 1 if there are any.
 
+    Also of what `nets`, `open`, `usability` and `bisect` left, with trials or without.
+
     A trial with a flaw does not count in any answer. `rldyno run DIR` runs it again.
     """
     from rldyno.errors import Problem
     from rldyno.records.directory import ResultsDirectory
+    from rldyno.report.sources import files_beside, flaws_beside
     from rldyno.results.check import check_directory
     from rldyno.session.repair import rebuild_manifest
 
@@ -31,22 +34,27 @@ def check(
             ResultsDirectory(directory).read_manifest()
         except Problem:
             typer.echo(rebuild_manifest(directory), err=as_json)
-    flaws = check_directory(directory)
+    home = ResultsDirectory(directory)
+    without_trials = not home.manifest.exists() and not home.trials.is_dir() and bool(files_beside(directory))
+    of_trials = [] if without_trials else check_directory(directory)
+    flaws = [*of_trials, *flaws_beside(directory)]
     if as_json:
         typer.echo(json.dumps(flaws, indent=1))
     else:
         for flaw in flaws:
             typer.echo(flaw)
         counted = f"{len(flaws)} flaw{'' if len(flaws) == 1 else 's'}" if flaws else "no flaw"
-        typer.echo(f"{directory}: {counted}" + (f"; {remedy(directory)}" if flaws else ""))
+        typer.echo(f"{directory}: {counted}" + (f"; {remedy(directory, bool(of_trials))}" if flaws else ""))
     raise typer.Exit(1 if flaws else 0)
 
 
-def remedy(directory: Path) -> str:
+def remedy(directory: Path, of_trials: bool = True) -> str:
     """Nothing can run without a manifest, and it can be rebuilt only from trials."""
     from rldyno.errors import Problem
     from rldyno.records.directory import ResultsDirectory, run_command
 
+    if not of_trials:
+        return "remove these files, or make them again: no trial depends on them"
     found = ResultsDirectory(directory)
     try:
         found.read_manifest()

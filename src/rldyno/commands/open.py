@@ -170,7 +170,7 @@ def _measure(request: OpenRequest, directory: Path, overrides: dict[str, Path]) 
     from rich.console import Console
 
     from rldyno.division.measure import measure
-    from rldyno.division.record import OPEN_RECORD, OpenRecord
+    from rldyno.division.record import OPEN_RECORD, OpenRecord, write_open
     from rldyno.machine.facts import host_sha256
     from rldyno.records import files as records
     from rldyno.text.terminal import print_fitting
@@ -194,7 +194,7 @@ def _measure(request: OpenRequest, directory: Path, overrides: dict[str, Path]) 
         rows=tuple(measure(request, overrides, progress)),
     )
     directory.mkdir(parents=True, exist_ok=True)
-    records.write_json(path, record.to_json())
+    write_open(path, record)
     print_fitting(_table(record), console, ("steps/s",), f"read {path}")
     for line in _notes(record):
         console.print(line, markup=False, soft_wrap=True)

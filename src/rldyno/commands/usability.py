@@ -124,7 +124,8 @@ def column_widths(table: Table, available: int) -> list[int] | None:
     """As wide as the texts, the widest made narrower until all fit; None if words would have to be cut."""
     columns = list(zip(table.columns, *table.rows, strict=True))
     least = [max(len(word) for text in texts for word in text.split() or [""]) for texts in columns]
-    widths = [max(map(len, texts)) for texts in columns]
+    longest = [min(available, max(map(len, texts))) for texts in columns]
+    widths = list(map(max, longest, least))
     while sum(widths) > available:
         wrapping = [index for index, width in enumerate(widths) if width > least[index]]
         if not wrapping:
@@ -171,7 +172,7 @@ def write_files(out: Path, found: UsabilityFile, tables: list[Table]) -> list[Pa
     from rldyno.errors import Problem
     from rldyno.records.files import write_atomically
     from rldyno.text.tables import comma_separated, latex, markdown
-    from rldyno.usability.store import write
+    from rldyno.usability.store import write_beside
 
     texts = {
         out.with_suffix(".md"): "\n".join(map(markdown, tables)),
@@ -179,7 +180,7 @@ def write_files(out: Path, found: UsabilityFile, tables: list[Table]) -> list[Pa
         **{out.with_name(f"{out.stem}-{csv_name(table)}.csv"): comma_separated(table) for table in tables},
     }
     try:
-        write(out, found)
+        write_beside(out, found)
         for path, text in texts.items():
             write_atomically(path, text)
     except OSError as error:

@@ -21,6 +21,8 @@ NUMBERS = ("step", "return", "spread")
 WORDS = ("name", "source", "algorithm", "environment")
 MOST_BYTES = 10_000_000
 MOST_ROWS = 100_000
+MOST_CURVES = 500
+"""Of one file: each is a line in a chart."""
 LONGEST_WORD = 200
 LARGEST = 1e15
 FIX = "correct the file; docs/report.md explains its columns"
@@ -94,6 +96,8 @@ def parse_curves(path: Path, data: bytes) -> tuple[ExternalCurve, ...]:
             raise _mistake(path, line, f"more than {MOST_ROWS:,} rows")
         words = tuple(_word(path, line, name, values.get(name, "")) for name in WORDS)
         figures = _figures(path, line, values)
+        if words not in rows and len(rows) == MOST_CURVES:
+            raise _mistake(path, line, f"more than {MOST_CURVES} curves")
         points = rows.setdefault(words, [])
         if points and figures[0] <= points[-1][0]:
             raise _mistake(path, line, f"step {figures[0]:,.0f} does not rise above {points[-1][0]:,.0f}")

@@ -30,8 +30,12 @@ def keep(directory: Path, file: Path) -> Path:
 
 def known_curves(directory: Path) -> tuple[ExternalCurve, ...]:
     """Those that were kept with the results, then the shipped ones."""
+    return (*kept_curves(directory), *shipped_curves())
+
+
+def kept_curves(directory: Path) -> tuple[ExternalCurve, ...]:
     files = sorted(ResultsDirectory(directory).curves.glob("[!.]*.csv"))
-    return (*(curve for file in files for curve in _kept(file)), *shipped_curves())
+    return tuple(curve for file in files for curve in _kept(file))
 
 
 def _kept(file: Path) -> tuple[ExternalCurve, ...]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rldyno.errors import Problem
-from rldyno.records import files as records
+from rldyno.records.seal import read_record, write_record
+from rldyno.records.typed import typed
 from rldyno_rig.open.job_file import OpenFound
 
 Json = dict[str, Any]
@@ -56,7 +58,12 @@ class OpenRow:
     def from_json(values: Mapping[str, Any]) -> OpenRow:
         found = values["found"]
         read = None if found is None else OpenFound.from_json(found)
-        return OpenRow(**{**values, "found": read})
+        row = OpenRow(**{**values, "found": read})
+        rates = (1.0,) if read is None else read.steps_per_s
+        others = (row.closed_steps_per_s, row.limit_steps_per_s)
+        if row.environments < 1 or min(rates) <= 0 or any(one is not None and one < 0 for one in others):
+            raise ValueError("a count or a rate is below what it can be")
+        return row
 
     def to_json(self) -> Json:
         return {**vars(self), "found": None if self.found is None else self.found.to_json()}
@@ -65,7 +72,7 @@ class OpenRow:
 @dataclass(frozen=True)
 class OpenRecord:
     made_at: str
-    host_sha256: str
+    host_sha256: str | None
     algorithm: str
     environment: str
     device: str
@@ -87,13 +94,26 @@ class OpenRecord:
         return {**vars(self), "hyper": dict(self.hyper), "rows": [row.to_json() for row in self.rows]}
 
 
+def write_open(path: Path, record: OpenRecord) -> None:
+    write_record(path, record.to_json())
+
+
 def read_open(directory: Path) -> OpenRecord | None:
     """None where no open loop was measured."""
     path = directory / OPEN_RECORD
-    if not path.exists():
-        return None
+    return read_file(path) if os.path.lexists(path) else None
+
+
+def read_file(path: Path) -> OpenRecord:
+    """A Problem when it is damaged. Records of earlier versions have no seal."""
     try:
-        return OpenRecord.from_json(records.read_json(path))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        fix = f"delete it, or measure again: rldyno open -o {directory}"
-        raise Problem(f"{path} is damaged: {type(error).__name__}: {error}", fix=fix, code=1) from error
+        return typed(path, read_record(path), OpenRecord.from_json)
+    except Problem as problem:
+        fix = f"delete it, or measure again: rldyno open -o {path.parent}"
+        raise Problem(problem.message, fix=fix, code=1) from problem
+
+
+def open_files(directory: Path) -> list[Path]:
+    """Of the directory, and of directories in it whose names begin with `open`, which are no links."""
+    own = [folder / OPEN_RECORD for folder in sorted(directory.glob("open*")) if not folder.is_symlink()]
+    return [path for path in (directory / OPEN_RECORD, *own) if os.path.lexists(path)]

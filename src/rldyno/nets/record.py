@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 from rldyno.errors import Problem
 from rldyno.nets.work import PAPER_ROWS, Benchmark
 from rldyno.proofs.certificate import ABSENT, VALID
-from rldyno.records import files as records
+from rldyno.records import seal
 from rldyno.records.directory import NETS_FILE
 from rldyno.records.machine_facts import MachineFacts
 from rldyno.records.machine_limits import DeviceLimits
+from rldyno.records.typed import damaged, typed
 
 Json = dict[str, Any]
 
@@ -219,14 +220,14 @@ _OWN_KEYS = {
 def read_record(directory: Path) -> NetsRecord | None:
     """None where networks were not timed."""
     path = directory / NETS_FILE
-    if not path.exists():
+    if not path.exists() and not path.is_symlink():
         return None
-    raw = records.read_json(path)
-    missing = [name for name in PARTS if name not in raw]
     fix = f"delete it, or measure again: rldyno nets -o {directory}"
-    if missing:
-        raise Problem(f"{path} is damaged: it has no {' and no '.join(missing)}", fix=fix, code=1)
     try:
-        return NetsRecord.from_json(raw)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise Problem(f"{path} is damaged: {type(error).__name__}: {error}", fix=fix, code=1) from error
+        raw = seal.read_record(path)
+        missing = [name for name in PARTS if name not in raw]
+        if missing:
+            raise damaged(path, f"it has no {' and no '.join(missing)}")
+        return typed(path, raw, NetsRecord.from_json)
+    except Problem as problem:
+        raise Problem(problem.message, fix=fix, code=1) from problem

@@ -14,6 +14,7 @@ from rldyno.nets.work import Benchmark
 from rldyno.records import files as records
 from rldyno.records.machine_limits import DeviceLimits
 from rldyno.records.provenance import git_revision
+from rldyno.records.seal import write_record
 from rldyno.toolchains.resolve import Interpreter
 
 PrintLine = Callable[[str], None]
@@ -99,4 +100,4 @@ class NetsRecorder:
         )
 
     def write(self) -> None:
-        records.write_json(self.path, self.record().to_json())
+        write_record(self.path, self.record().to_json())

@@ -5,6 +5,7 @@ Only the standard library is imported here: the trial process reads records.
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
@@ -17,6 +18,7 @@ from rldyno.records.files import Json
 
 Record = TypeVar("Record")
 Check = Callable[[Any], bool]
+_LARGEST = sys.float_info.max
 _WRONG = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 
 
@@ -66,7 +68,9 @@ def _check(hint: Any) -> Check:
             and all(of_key(name) and of_value(item) for name, item in value.items())
         )
     if hint is float:
-        return lambda value: isinstance(value, int | float) and not isinstance(value, bool)
+        return lambda value: (
+            isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
+        )
     if hint is int:
         return lambda value: isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     if is_dataclass(hint) and isinstance(hint, type):

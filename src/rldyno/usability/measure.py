@@ -101,7 +101,7 @@ def record(subject: MeasuredFramework, parts: Sequence[str], fresh: bool, on_par
     """The parts of the framework's record: from the cache, else measured now and put there."""
     name = subject.chain.framework
     path = store.record_path(name, subject.key)
-    found = store.read(path, UsabilityRecord) or new_record(subject)
+    found = store.read(path) or new_record(subject)
     # What failed for a temporary reason, such as no network, is measured again.
     wanted = [part for part in parts if fresh or not is_kept(subject, found.parts.get(part))]
     for part in wanted:

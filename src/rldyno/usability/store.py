@@ -5,12 +5,16 @@ Reports read from here, so nothing here may start anything.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from rldyno.config import cache_dir
 from rldyno.errors import Problem
 from rldyno.records import files as records
+from rldyno.records.seal import read_record, write_record
+from rldyno.records.typed import typed
 from rldyno.usability.record import SCHEMA, UsabilityFile, UsabilityRecord
 from rldyno_rig.contestant import Contestant
 
@@ -24,21 +28,54 @@ def record_path(framework: str, key: str) -> Path:
     return cache_dir() / "usability" / f"{framework}-{key}.json"
 
 
-Content = TypeVar("Content", UsabilityRecord, UsabilityFile)
-
-
-def read(path: Path, kind: type[Content]) -> Content | None:
-    """None for what is absent, damaged or of another schema: it is measured again."""
+def read(path: Path) -> UsabilityRecord | None:
+    """Of the cache. None for what is absent, damaged or of another schema: it is measured again."""
     try:
         found = records.read_json(path)
-        return kind.from_json(found) if found.get("schema") == SCHEMA else None
-    except (Problem, KeyError, TypeError, AttributeError):
+        return typed(path, found, UsabilityRecord.from_json) if found.get("schema") == SCHEMA else None
+    except Problem:
         return None
 
 
-def write(path: Path, content: UsabilityRecord | UsabilityFile) -> None:
+def write(path: Path, record: UsabilityRecord) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    records.write_json(path, content.to_json())
+    records.write_json(path, record.to_json())
+
+
+def read_beside(directory: Path) -> UsabilityFile | None:
+    """What `rldyno usability -o` left in a results directory; None where there is nothing.
+
+    A Problem where it is damaged: the directory may come from somebody else.
+    """
+    path = directory / FILE
+    if not path.exists() and not path.is_symlink():
+        return None
+    try:
+        return typed(path, read_record(path), UsabilityFile.from_json)
+    except Problem as problem:
+        raise Problem(problem.message, fix=_fix(path), code=1) from problem
+
+
+def write_beside(path: Path, file: UsabilityFile) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_record(path, file.to_json())
+
+
+@contextlib.contextmanager
+def shown(directory: Path) -> Iterator[None]:
+    """A Problem where something of the records cannot be shown: each part has a form of its own, which only
+    the code that shows it knows.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        path = directory / FILE
+        why = f"{type(error).__name__}: {error}"[:200]
+        raise Problem(f"{path} is damaged: {why}", fix=_fix(path), code=1) from error
+
+
+def _fix(path: Path) -> str:
+    return f"delete it, or measure again: rldyno usability -o {path}"
 
 
 def of_results(results: Results) -> dict[str, UsabilityRecord]:
@@ -59,7 +96,7 @@ def known(directory: Path, versions: dict[str, dict[str, str]]) -> dict[str, Usa
 
     `versions` has, for each framework of the study, the versions that its trials ran with.
     """
-    file = read(directory / FILE, UsabilityFile)
+    file = read_beside(directory)
     beside = file.frameworks if file else {}
     found = {name: beside[name] for name in versions if name in beside}
     for name, ran in versions.items():
@@ -70,7 +107,7 @@ def known(directory: Path, versions: dict[str, dict[str, str]]) -> dict[str, Usa
 
 def _cached(framework: str, ran: dict[str, str]) -> UsabilityRecord | None:
     paths = (cache_dir() / "usability").glob(f"{framework}-*.json")
-    fitting = [record for path in paths if (record := read(path, UsabilityRecord)) and _fits(record, ran)]
+    fitting = [record for path in paths if (record := read(path)) and _fits(record, ran)]
     return max(fitting, key=lambda record: record.measured_at, default=None)
 
 

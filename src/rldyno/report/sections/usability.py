@@ -13,7 +13,8 @@ LONG = ("usability-messages", "usability-notes")
 
 def tables(material: Material) -> list[Table]:
     """None unless the usability of a framework of the study is known: a report measures nothing itself."""
-    return all_tables(store.of_results(material.results))
+    with store.shown(material.results.directory):
+        return all_tables(store.of_results(material.results))
 
 
 SECTION = Section(
