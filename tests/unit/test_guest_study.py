@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from rldyno.records.trial_id import trial_id
 from rldyno.records.trial_records import read_trial
 from rldyno.sharing.anonymous import make_anonymous
 from rldyno.studies.given import given_study
+from rldyno.study import scripts
 from rldyno.study.file import check_study, differences
 from rldyno.study.plan import Plan, make_plan
 from rldyno.toml.source import parse
@@ -97,11 +99,17 @@ def test_a_script_runs_only_the_tasks_that_it_names() -> None:
         ('toolchain = "numpy"', 'toolchain = "nunpy"', "did you mean 'numpy'"),
         ("{seed}", "{sead}", "did you mean 'seed'"),
         ("{seed}", "{seed", "not closed"),
+        *(
+            ("{seed}", field, f"nothing is known as `{field}`; write `{{seed}}` alone")
+            for field in ("{seed:>99999999999}", "{seed:{x}}", "{seed!z}", "{seed:s}")
+        ),
+        ("{seed}", "{seed.real}", "did you mean 'seed'"),
         ("steps = 100", "episodes = 5", "`{steps}` needs `steps`"),
         ('"script:train.py", ', "", "no contestant `script:train.py`"),
         ('"script:train.py"', '"script:trian.py"', "no table"),
         ('algorithms = "dqn"', 'algorithms = ["dqn", "ppo"]', "pass `{algorithm}` on"),
         ("MY_FLAG = ", "MY_FLAG = 1, X = ", "must be a text"),
+        *(("MY_FLAG = ", f'"{name}" = ', f"'{name}' is no name of a variable") for name in ("", "A=B")),
     ],
 )
 def test_mistakes_are_named(old: str, new: str, words: str) -> None:
@@ -127,6 +135,23 @@ def test_the_study_that_is_kept_holds_the_hashes(study: Path) -> None:
 def test_a_missing_script_is_a_mistake_of_the_study(study: Path) -> None:
     (study.parent / "train.py").unlink()
     with pytest.raises(Problem, match="cannot read the script"):
+        given_study(study)
+
+
+def test_what_is_no_plain_script_is_a_mistake_too(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = study.parent / "train.py"
+    script.unlink()
+    os.mkfifo(script)
+    with pytest.raises(Problem, match="it is no plain file"):
+        given_study(study)
+    script.unlink()
+    script.symlink_to("/dev/zero")
+    with pytest.raises(Problem, match="it is no plain file"):
+        given_study(study)
+    script.unlink()
+    script.write_text("#" * 100)
+    monkeypatch.setattr(scripts, "MOST_BYTES", 99)
+    with pytest.raises(Problem, match="it is larger than"):
         given_study(study)
 
 

@@ -8,6 +8,7 @@ directory says which script ran, and an edited one makes another study.
 from __future__ import annotations
 
 import hashlib
+import re
 import string
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,11 +16,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator
 
 from rldyno.peers import catalogue as peers
 from rldyno.toml.lines import key_name
-from rldyno.toml.source import Source
+from rldyno.toml.source import Source, read_plain
 from rldyno.toml.suggestions import suggest
 from rldyno.toml.write import toml_text
 from rldyno_rig.algorithms import ALGORITHMS
@@ -30,6 +31,8 @@ from rldyno_rig.guest.file import GUEST, Guest
 SCRIPT, HASHES = "script", "script_sha256"
 FILLED_IN = ("seed", "steps", "algorithm", "environment", "device", "cores")
 """What arguments may name in braces, besides hyper-parameters."""
+MOST_BYTES = 10**7
+"""Of a script."""
 _DEVICES = ("cpu", "cuda")
 
 
@@ -56,6 +59,14 @@ class ScriptTable(BaseModel):
     """Those of the study that it trains with; None: all."""
     environments: Texts | None = None
     """Those of the study that it plays; None: all."""
+
+    @field_validator("variables")
+    @classmethod
+    def _names(cls, variables: dict[str, str]) -> dict[str, str]:
+        for name in variables:
+            if not name or "=" in name:
+                raise ValueError(f"'{name}' is no name of a variable")
+        return variables
 
     def runs(self, algorithm: str, environment: str) -> bool:
         return (self.algorithms is None or algorithm in self.algorithms) and (
@@ -256,7 +267,9 @@ def _check_names(
         if name is None:
             source.mistake(place, "a brace that is not closed; `{{` is a brace itself")
         elif name not in known:
-            source.mistake(place, f"nothing is known as `{{{name}}}`" + suggest(name, known))
+            bare = re.split("[!:]", name)[0]
+            hint = f"; write `{{{bare}}}` alone" if bare in known else suggest(name, known)
+            source.mistake(place, f"nothing is known as `{{{name}}}`{hint}")
         elif name == "steps" and not has_steps:
             source.mistake(place, "`{steps}` needs `steps` in [budget]")
 
@@ -266,7 +279,11 @@ def _names(arguments: Iterable[str]) -> list[str | None]:
     found: list[str | None] = []
     for argument in arguments:
         try:
-            found += [name for _, name, _, _ in string.Formatter().parse(argument) if name is not None]
+            for _, name, form, conversion in string.Formatter().parse(argument):
+                if name is not None:
+                    found.append(
+                        f"{name}{f'!{conversion}' if conversion else ''}{f':{form}' if form else ''}"
+                    )
         except ValueError:
             found.append(None)
     return found
@@ -286,7 +303,7 @@ def with_hashes(source: Source, folder: Path) -> str:
     for name in named:
         path = script_path(name, folder)
         try:
-            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+            found[name] = hashlib.sha256(_content(path)).hexdigest()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             source.mistake((SCRIPT, name), f"cannot read the script {path}: {reason}")
@@ -308,6 +325,13 @@ def with_hashes(source: Source, folder: Path) -> str:
     except tomllib.TOMLDecodeError:  # `script` is written in one line, to which no table can be added
         return toml_text({**source.table, SCRIPT: named, HASHES: found})
     return longer
+
+
+def _content(path: Path) -> bytes:
+    found = read_plain(path, MOST_BYTES + 1)
+    if len(found) > MOST_BYTES:
+        raise ValueError(f"it is larger than {MOST_BYTES // 10**6} MB")
+    return found
 
 
 def script_path(name: str, folder: Path) -> Path:

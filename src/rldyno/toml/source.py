@@ -66,7 +66,7 @@ class Source:
 def read(path: Path) -> Source:
     """Parse a TOML file; a file that cannot be read or parsed is a Problem."""
     try:
-        text = _content(path).decode("utf-8").replace("\r\n", "\n")
+        text = read_plain(path, _MOST_BYTES).decode("utf-8").replace("\r\n", "\n")
     except FileNotFoundError:
         raise Problem(f"{path}: no such file", fix=_nearby(path)) from None
     except UnicodeDecodeError as error:
@@ -79,12 +79,14 @@ def read(path: Path) -> Source:
     return parse(path, text)
 
 
-def _content(path: Path) -> bytes:
-    """Never waits for a pipe, and never fills the memory from a device: a path may lead to either."""
+def read_plain(path: Path, most_bytes: int) -> bytes:
+    """The first bytes of a file that a person named. Never waits for a pipe, and never fills the memory from
+    a device: a path may lead to either. Raises OSError.
+    """
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "it is no plain file")
     with path.open("rb") as stream:
-        return stream.read(_MOST_BYTES)
+        return stream.read(most_bytes)
 
 
 def parse(path: Path | str, text: str) -> Source:
