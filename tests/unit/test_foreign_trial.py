@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.trial import entry
+from synthetic import NUMPY, Shape, write_results
 
 
 @pytest.fixture
@@ -57,3 +59,25 @@ def test_root_does_not_obey_the_files_of_others(home: Path, started: list[Path])
     assert isinstance(refused.exception, Problem)
     assert "user 12345" in refused.exception.message
     assert started == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({name: value} for name in ("cores", "workers") for value in (0, -1, 2**62)),
+        *({"sample_hz": value} for value in (0, -5, 1e308, 1e-308)),
+        *({"hang_timeout_s": value} for value in (-1, 1e308)),
+        *({"variables": {name: "x"}} for name in ("", "A=B")),
+    ],
+    ids=str,
+)
+def test_values_that_no_trial_can_have_are_named_before_anything_starts(
+    change: dict[str, object], tmp_path: Path
+) -> None:
+    root = write_results(tmp_path / "r", Shape(contestants=[NUMPY], algorithms=("dqn",), seeds=1, steps=300))
+    home = next((root / "trials").iterdir())
+    file = json.loads((home / "trial.json").read_text()) | {"interpreter": "/bin/true", **change}
+    (home / "trial.json").write_text(json.dumps(file))
+    (home / "outcome.json").unlink()
+    with pytest.raises(Problem, match=f"`{next(iter(change))}` has a value that no trial can have"):
+        entry.run_one(home, None, None)

@@ -15,13 +15,15 @@ from rldyno.records.files import read_json
 from rldyno.records.outcome import Outcome
 from rldyno.records.seal import altered_files, read_record
 from rldyno.records.trial_id import trial_id
-from rldyno.records.typed import checks_of, typed
+from rldyno.records.typed import checks_of, damaged, typed
 from rldyno_rig import schema
 from rldyno_rig.facts_file import WorkerFacts
 from rldyno_rig.hyper import tuples
 from rldyno_rig.trial_file import TrialFile
 
 Record = TypeVar("Record")
+MOST_PROCESSORS = 4096
+"""Cores of a worker, and workers of a trial."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,27 @@ class TrialRecords:
 def read_trial(trial_dir: Path) -> TrialFile:
     """trial.json; a Problem when it is missing or damaged."""
     path = trial_dir / schema.TRIAL_FILE
-    return typed(path, read_record(path), TrialFile.from_json)
+    file = typed(path, read_record(path), TrialFile.from_json)
+    if wrong := _impossible(file):
+        raise damaged(path, f"`{wrong}` has a value that no trial can have")
+    return file
+
+
+def _impossible(file: TrialFile) -> str | None:
+    """What no lab writes, and what starting a trial would trip over."""
+    bounds = {
+        "cores": (1, MOST_PROCESSORS),
+        "workers": (1, MOST_PROCESSORS),
+        "sample_hz": (1e-3, 1e4),
+        "hang_timeout_s": (0, 1e9),
+    }
+    for name, (least, most) in bounds.items():
+        if not least <= getattr(file, name) <= most:
+            return name
+    startable = all(
+        name and "=" not in name and "\0" not in name + value for name, value in file.variables.items()
+    )
+    return None if startable else "variables"
 
 
 def read_outcome(directory: Path) -> Outcome:

@@ -20,6 +20,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from rldyno.records.trial_records import MOST_PROCESSORS
 from rldyno.study import hyper as study_hyper
 from rldyno.study.atari import AtariTable, check_atari
 from rldyno.study.division import check_division
@@ -74,7 +75,7 @@ Item = TypeVar("Item")
 Axis = Annotated[tuple[Item, ...], BeforeValidator(_wrapped), AfterValidator(_distinct)]
 # Records and tables hold whole numbers of 64 bits; no trial comes near these bounds.
 Count = Annotated[int, BeforeValidator(whole), Field(ge=1, le=10**12)]
-Processors = Annotated[int, BeforeValidator(whole), Field(ge=1, le=4096)]
+Processors = Annotated[int, BeforeValidator(whole), Field(ge=1, le=MOST_PROCESSORS)]
 Seed = Annotated[int, BeforeValidator(whole), Field(ge=0, lt=2**63)]
 
 
