@@ -21,6 +21,8 @@ from unittest import mock
 import typer.main
 
 from rldyno import cli
+from rldyno.bisection.measuring import ProcessMeasurer
+from rldyno.bisection.search import Round
 from rldyno.errors import Problem
 from rldyno.launch import local
 from rldyno.processes.rig import Runtime
@@ -184,6 +186,9 @@ def without_training() -> Iterator[None]:
     with (
         mock.patch.object(local.LocalLauncher.__init__, "__defaults__", (lambda *_: ["/bin/true"],)),
         mock.patch.object(Runtime, "command", return_value=["/bin/true"]),
+        mock.patch.object(
+            ProcessMeasurer, "round", lambda _, old, new, number: Round(old, new, 1.0, 1.5 + number % 2)
+        ),
         mock.patch.object(session, "find_interpreters", find_once),
         mock.patch.object(cli, "app", typer.main.get_command(cli.app)),
         mock.patch.object(catalogue, "_read_file", functools.cache(catalogue._read_file)),

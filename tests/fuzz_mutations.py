@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fuzz_beside import is_beside
 from rldyno.records.calibrations import CALIBRATIONS_FILE
 from rldyno.records.directory import CERTIFICATES
 from rldyno.records.seal import SEAL, file_hashes, seal_of
@@ -19,8 +20,12 @@ from rldyno_rig import schema
 FOREIGN = "foreign"
 """A trial of another directory."""
 HUGE = int("9" * 300)
+BEYOND = 10**400
+"""More than any float holds."""
+MARKUP = "</script><script>fuzz()</script>"
+"""No page may hold it as it is."""
 WILD: tuple[Any, ...] = (
-    *(None, True, False, -1, 0, 1, 2**31, 2**63 - 1, 2**63, 10**20, HUGE, -1e308, 1e308, 5e-324, 0.5),
+    *(None, True, False, -1, 0, 1, 2**31, 2**63 - 1, 2**63, 10**20, HUGE, BEYOND, -1e308, 1e308, 5e-324, 0.5),
     *(
         "",
         "x",
@@ -34,7 +39,7 @@ WILD: tuple[Any, ...] = (
         "\u202e",
         "nan",
     ),
-    *("[red]x[/red]", "[/]", "<script>", "{{ x }}", "%s", "\n\n\n", "a" * 100_000),
+    *("[red]x[/red]", "[/]", MARKUP, "{{ x }}", "%s", "\n\n\n", "a" * 100_000),
     *([], {}, [None], [[[]]], {"a": {"b": []}}, [1] * 1000, {"": None}, {"\x1b": 1}, [{}], ["x"] * 1000),
 )
 
@@ -78,7 +83,7 @@ def cut(root: Path, path: Path, rng: random.Random, foreign: Path) -> Expect:
 def remove(root: Path, path: Path, rng: random.Random, foreign: Path) -> Expect:
     path.unlink()
     optional = path.name in (schema.OUTCOME_FILE, CALIBRATIONS_FILE) or path.parent.name == CERTIFICATES
-    return Expect.LOST if optional else Expect.NAMED
+    return Expect.LOST if optional or is_beside(path, root) else Expect.NAMED
 
 
 def repeat_line(root: Path, path: Path, rng: random.Random, foreign: Path) -> Expect:
@@ -98,6 +103,8 @@ def take_another(root: Path, path: Path, rng: random.Random, foreign: Path) -> E
         return Expect.NOTHING
     before, data = path.read_bytes(), rng.choice(others).read_bytes()
     path.write_bytes(data)
+    if is_beside(path, root):
+        return Expect.FORGED  # of another directory, as whole as before
     return Expect.NOTHING if data == before else Expect.NAMED
 
 

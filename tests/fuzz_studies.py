@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 from fuzz_calls import STUDY, Ended, Report, call
+from rldyno.study.scripts import ScriptTable
+from rldyno_rig.algorithms import ALGORITHMS
 
 KEYS = (
     *("title", "question", "contestants", "algorithms", "environments", "max_episode_steps", "devices"),
@@ -29,12 +31,20 @@ KEYS = (
     *("budget.steps", "budget.episodes", "budget.wall_s", "budget.stop", "hyper", "hyper.dqn", "nonsense"),
     *("hyper.dqn.learning_rate", "hyper.dqn.batch_size", "hyper.dqn.hidden", "hyper.dqn.CartPole-v1"),
     *("hyper.dqn.replay_size", "hyper.dqn.gamma", "hyper.ppo.clip", "hang_timeout_s", "sample_hz"),
+    *("max_cpus", "adaptive", "quick", "quick.seeds", "quick.leaves_out", "atari", "atari.sticky"),
+    *("atari.no_ops", "atari.frame_limit", "atari.life_loss", "script", "script.x.py", "script_sha256"),
+    *(f"hyper.{algorithm}.{name}" for algorithm, known in ALGORITHMS.items() for name in vars(known.hyper())),
+    *(f"script.x.py.{key}" for key in ScriptTable.model_fields),
+    *(f"budget.stop.{key}" for key in ("return", "episodes", "ends")),
 )
 NUMBERS = (
     *("0", "-1", "1", "2", "3", "1_000", "1_000_000", "2147483648", "9223372036854775807"),
     *(
         "9223372036854775808",
         "1" + "0" * 20,
+        "1" + "0" * 400,
+        "-1" + "0" * 400,
+        "1" + "0" * 12,
         "9" * 5000,
         "0.5",
         "1e-9",
@@ -67,6 +77,8 @@ TEXTS = (
         '"cpu"',
         '"cuda"',
     ),
+    *('"{seed:>99999999999}"', '"{seed!r}"', '"{seed.real}"', '"{"', '"script:x.py"', '"script:sb3"'),
+    *('"ALE/Pong-v5"', '"torch@./x-1-py3-none-any.whl:eager"', '"jax@0.7.0:jit"', '"mean"', '"native"'),
     *('"float64"', '"warm"', '"cold"', '"open"', '"closed"'),
 )
 OTHERS = (
@@ -104,10 +116,24 @@ PLAUSIBLE = (
         "budget.wall_s = 1e300",
     ),
     *("budget.stop = { return = -1e308, episodes = 1 }", "hyper.dqn.learning_rate = [1e-300, 1.0]"),
+    *("hyper.dqn.members = 3", "hyper.dqn.vote = 'majority'", "max_cpus = 1", "hyper.dqn.n_step = 5"),
+    *("hyper.dqn.capacity = 1000000000000", "hyper.dqn.learning_rate = 1e30", "hyper.dqn.mask = 0.5"),
     *("hyper.dqn.hidden = [[1], [2, 3]]", "hyper.dqn.batch_size = 1", "hyper.dqn.gamma = 1.0"),
     *("environments = ['CartPole-v0', 'MountainCar-v0']", "hyper.dqn.CartPole-v1.hidden = [5]"),
 )
 """Lines that a person might write, at the edge of what is allowed."""
+TABLES = """
+[script."x.py"]
+interpreter = "{python}"
+arguments = ["{{seed}}", "{{steps}}"]
+variables = {{ MY_FLAG = "1" }}
+"""
+BASES = (
+    *[STUDY] * 4,
+    STUDY.replace("numpy:eager", "script:x.py") + TABLES.format(python=sys.executable),
+    STUDY.replace("CartPole-v1", "ALE/Pong-v5") + "[atari]\nsticky = 0.25\nno_ops = 30\n",
+    STUDY + "[quick]\nseeds = 1\nleaves_out = 'most'\n",
+)
 CHARACTERS = (0, 9, 10, 27, 34, 61, 91, 93, 123, 255, 0x85, 0xFEFF, 0x1F600, 0xDC80)
 PREPARED_AT_MOST = 40
 """Trials of a study that is also run: each has a directory."""
@@ -120,6 +146,7 @@ class StudyFuzzer:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / "x.py").write_text("print('hello')\n")
 
     def warm_up(self) -> None:
         """Imports are no part of the time that a command takes."""
@@ -132,7 +159,9 @@ class StudyFuzzer:
         file = self.folder / "study.toml"
         file.write_bytes(mutated_study(rng).encode("utf-8", errors="surrogateescape"))
         report.cases += 1
-        options = rng.choice([[], [], ["--all"], ["--seeds", rng.choice(("3", "2..4", "-1", "x", "9" * 30))]])
+        options = rng.choice(
+            [[], [], ["--all"], ["--quick"], ["--seeds", rng.choice(("3", "2..4", "-1", "x", "9" * 30))]]
+        )
         call(["plan", str(file), *options], report, what, columns=rng.choice((40, 80)))
         planned = call(["plan", str(file), "--json"], report, what)
         report.verdicts["refused" if planned.code else "accepted"] += 1
@@ -162,7 +191,7 @@ class StudyFuzzer:
 
 
 def mutated_study(rng: random.Random) -> str:
-    text = STUDY
+    text = rng.choice(BASES)
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         match rng.randrange(8):
             case 0 | 1:
@@ -185,10 +214,14 @@ def mutated_study(rng: random.Random) -> str:
 
 
 def _with_key(text: str, key: str, value: str) -> str:
-    """Keys of a table go below its header: those of `budget` are replaced there."""
+    """Keys of a table go below its header, where it has one; what stood there is replaced."""
     table, _, name = key.rpartition(".")
+    shown = table.replace("script.x.py", 'script."x.py"')
     kept = [line for line in text.splitlines() if line.partition("=")[0].strip() != name]
-    line = f"{name} = {value}"
-    if table == "budget":
-        return "\n".join([*kept, line])
+    header = f"[{shown}]"
+    if header in kept:
+        place = kept.index(header) + 1
+        return "\n".join([*kept[:place], f"{name} = {value}", *kept[place:]])
+    if shown != table:
+        return "\n".join([*kept, header, f"{name} = {value}"])
     return "\n".join([f"{key} = {value}", *kept])
