@@ -113,7 +113,10 @@ def call(
         place = traceback.extract_tb(error.__traceback__)[-1]
         report.failures.append(f"{what}: {name}: {error!r} at {place.filename}:{place.lineno}")
     seconds = _cpu_s() - began
-    output = stream.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]  # a BytesIO
+    written: bytes = stream.buffer.getvalue()  # type: ignore[attr-defined]  # a BytesIO
+    output = written.decode(encoding, errors="replace")
+    if output.encode(encoding, errors="replace") != written:
+        report.failures.append(f"{what}: {name}: bytes that are no {encoding} reached the terminal")
     report.calls[arguments[0]] += 1
     report.endings["with a traceback" if code < 0 else f"with {code}"] += 1
     report.slowest_s = max(report.slowest_s, seconds)

@@ -22,8 +22,9 @@ FOREIGN = "foreign"
 HUGE = int("9" * 300)
 BEYOND = 10**400
 """More than any float holds."""
-MARKUP = "</script><script>fuzz()</script>"
+SCRIPT_TAG = "<script>fuzz()"
 """No page may hold it as it is."""
+MARKUP = f"</script>{SCRIPT_TAG}</script>"
 WILD: tuple[Any, ...] = (
     *(None, True, False, -1, 0, 1, 2**31, 2**63 - 1, 2**63, 10**20, HUGE, BEYOND, -1e308, 1e308, 5e-324, 0.5),
     *(
@@ -186,6 +187,19 @@ def put_in_the_way(root: Path, path: Path, rng: random.Random, foreign: Path) ->
     return Expect.IN_THE_WAY
 
 
+def name_strangely(root: Path, path: Path, rng: random.Random, foreign: Path) -> Expect:
+    """A name on the disk is text of somebody else, too."""
+    name = rng.choice(("\x1b[31mred", "\x07", "\u202ename", "a\nb", "[red]x", "[bold", SCRIPT_TAG))
+    folder = root / rng.choice(("trials", "certificates", "curves", "slurm", ".", "open-more"))
+    folder.mkdir(exist_ok=True)
+    place = folder / f"{name}{path.suffix if folder.name != 'curves' else '.csv'}"
+    if rng.random() < 0.3:
+        place.mkdir()
+    else:
+        shutil.copyfile(path, place)
+    return Expect.FORGED
+
+
 # --- whole trials -------------------------------------------------------------------------------------------
 
 
@@ -312,7 +326,7 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
 
 MUTATIONS: tuple[Mutation, ...] = (
     *(flip_bit, flip_bit, flip_bit, cut, remove, repeat_line, take_another, write_noise, insert_text),
-    *(put_link, put_pipe, put_folder, put_in_the_way, swap_trials, remove_trial, add_trial),
+    *(put_link, put_pipe, put_folder, put_in_the_way, name_strangely, swap_trials, remove_trial, add_trial),
     *(change_value, change_value, change_value, change_value, remove_key, set_schema),
 )
 WHOLE_TRIALS = (swap_trials, remove_trial, add_trial)

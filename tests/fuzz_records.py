@@ -16,8 +16,8 @@ from fuzz_beside import RELEASES, SINGLE, add_beside, write_single
 from fuzz_calls import STUDY, Ended, Report, call
 from fuzz_mutations import (
     FOREIGN,
-    MARKUP,
     MUTATIONS,
+    SCRIPT_TAG,
     WHOLE_TRIALS,
     Expect,
     put_folder,
@@ -200,7 +200,7 @@ class RecordFuzzer:
             words = self._words(command, kind, damaged, file)
             call(words, report, what, **shown)
         for page in (*damaged.glob("report.html"), *damaged.glob("site/index.html")):
-            if page.is_file() and not page.is_symlink() and MARKUP in page.read_text(errors="replace"):
+            if page.is_file() and not page.is_symlink() and SCRIPT_TAG in page.read_text(errors="replace"):
                 report.failures.append(f"{what}: {page.name} holds the markup of a record as it is")
 
     def _words(self, command: Sequence[str], kind: str, damaged: Path, file: Path) -> list[str]:

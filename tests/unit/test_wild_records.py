@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from fuzz_calls import Report, call
 from report_parts import material_of, tables
+from rldyno.cli import app
 from rldyno.errors import Problem
 from rldyno.records.csv_files import read_csvs
 from rldyno.records.directory import ResultsDirectory
@@ -19,6 +22,7 @@ from rldyno.records.locks import locked
 from rldyno.records.trial_state import log_tail
 from rldyno.results.check import check_directory
 from rldyno.results.load import load_results
+from rldyno.results.tensorboard import points
 from rldyno.stats.moments import Moments, difference
 from rldyno_rig.shape import Shape
 from synthetic import COMPILE, TORCH, write_results
@@ -132,3 +136,44 @@ def test_a_control_character_is_no_part_of_a_trials_name(tmp_path: Path) -> None
     with pytest.raises(Problem, match="is no id of a trial") as refused:
         ResultsDirectory(tmp_path).trial(printable("\0"))
     assert refused.value.message.isascii()
+
+
+def test_names_on_the_disk_do_not_control_the_terminal(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", Results(algorithms=("dqn",), steps=1000))
+    for name in ("certificates/\x1b[31mred.json", "trials/\x07bell"):
+        (root / name).mkdir()
+    for command in ("check", "advise", "claims", "status"):
+        output = CliRunner().invoke(app, [command, str(root)]).output
+        assert all(sign.isprintable() or sign in "\n\t" for sign in output), command
+    checked = CliRunner().invoke(app, ["check", str(root)])
+    assert checked.exit_code == 1
+    assert checked.output.count("\N{REPLACEMENT CHARACTER}") == 2
+
+
+def test_a_terminal_gets_only_characters_that_it_has(tmp_path: Path) -> None:
+    root = write_results(tmp_path / "r", Results(algorithms=("dqn",), steps=1000))
+    (root / "trials" / "é").mkdir()
+    ended = call(["check", str(root)], report := Report(), "ascii", encoding="ascii")
+    assert report.failures == []
+    assert "trials/? is no trial" in ended.output.replace("??", "?")
+
+
+@pytest.mark.slow
+def test_a_guest_has_event_files_too(tmp_path: Path) -> None:
+    """It has no phases: only its steps and its time are known."""
+    root = write_results(
+        tmp_path / "r", Results(contestants=[TORCH], algorithms=["dqn"], seeds=1, steps=30_000)
+    )
+    (progress,) = root.glob("trials/*/progress.csv")
+    lines = progress.read_text().splitlines()
+    first = lines[0].split(",").index("environment_ns")
+    guests = [
+        ",".join([*line.split(",")[:first], *[""] * line.count(",")][: line.count(",") + 1])
+        for line in lines[1:]
+    ]
+    progress.write_text("\n".join([lines[0], *guests, ""]))
+    found = list(points(progress.parent))
+    speeds = [point.values["speed/steps_per_s"] for point in found if "speed/steps_per_s" in point.values]
+    assert len(speeds) == len(guests) - 1 > 0
+    assert all(speed > 0 for speed in speeds)
+    assert not any(tag.startswith("phases/") for point in found for tag in point.values)

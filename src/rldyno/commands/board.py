@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -27,5 +28,5 @@ def board(
     path = write_board(found, out)
     for pack in found.packs:
         for mark in pack.warnings:
-            typer.echo(f"Marked: {pack.file}: {mark.kind}: {mark.words}", err=True)
-    typer.echo(f"{path}: {counted(len(found.packs), 'pack')}, {counted(len(found.contests), 'comparison')}")
+            print(f"Marked: {pack.file}: {mark.kind}: {mark.words}", file=sys.stderr)
+    print(f"{path}: {counted(len(found.packs), 'pack')}, {counted(len(found.contests), 'comparison')}")

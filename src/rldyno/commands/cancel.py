@@ -13,4 +13,4 @@ def cancel(directory: Annotated[Path, typer.Argument(metavar="DIR", help="A resu
     from rldyno.launch.slurm_jobs import cancel_jobs
     from rldyno.records.directory import ResultsDirectory
 
-    typer.echo(cancel_jobs(ResultsDirectory(directory)))
+    print(cancel_jobs(ResultsDirectory(directory)))

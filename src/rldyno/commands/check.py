@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,7 @@ def check(
     """
     from rldyno.errors import Problem
     from rldyno.records.directory import ResultsDirectory
+    from rldyno.records.files import printable
     from rldyno.report.sources import files_beside, flaws_beside
     from rldyno.results.check import check_directory
     from rldyno.session.repair import rebuild_manifest
@@ -33,18 +35,18 @@ def check(
         try:
             ResultsDirectory(directory).read_manifest()
         except Problem:
-            typer.echo(rebuild_manifest(directory), err=as_json)
+            print(rebuild_manifest(directory), file=sys.stderr if as_json else sys.stdout)
     home = ResultsDirectory(directory)
     without_trials = not home.manifest.exists() and not home.trials.is_dir() and bool(files_beside(directory))
     of_trials = [] if without_trials else check_directory(directory)
-    flaws = [*of_trials, *flaws_beside(directory)]
+    flaws = [printable(flaw) for flaw in (*of_trials, *flaws_beside(directory))]  # with names of files
     if as_json:
-        typer.echo(json.dumps(flaws, indent=1))
+        print(json.dumps(flaws, indent=1))
     else:
         for flaw in flaws:
-            typer.echo(flaw)
+            print(flaw)
         counted = f"{len(flaws)} flaw{'' if len(flaws) == 1 else 's'}" if flaws else "no flaw"
-        typer.echo(f"{directory}: {counted}" + (f"; {remedy(directory, bool(of_trials))}" if flaws else ""))
+        print(f"{directory}: {counted}" + (f"; {remedy(directory, bool(of_trials))}" if flaws else ""))
     raise typer.Exit(1 if flaws else 0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,7 +57,7 @@ def compare(
         from rldyno.report.systems import write_systems
 
         files = write_systems(*both, figures, [name.strip() for name in form.split(",") if name.strip()])
-        typer.echo(f"{files[0]}: {len(files) - 1} files", err=True)
+        print(f"{files[0]}: {len(files) - 1} files", file=sys.stderr)
     if markdown:
         print(as_markdown(found))
     else:

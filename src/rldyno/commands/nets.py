@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -123,7 +124,7 @@ def _measure(benchmark: Benchmark, directory: Path, overrides: dict[str, Path], 
     try:
         record = run(benchmark, path, print_line, overrides, verify)
     except KeyboardInterrupt:
-        typer.echo("stopped", err=True)
+        print("stopped", file=sys.stderr)
         if path.exists():
             show_record(directory, console)
         raise typer.Exit(130) from None
@@ -141,13 +142,13 @@ def time_networks(study: NetworksStudy, directory: Path, toolchains: list[str], 
     from rldyno.toolchains.resolve import parse_overrides
 
     device = "cuda" if usable_gpus()[0] else "cpu"
-    typer.echo(f"{study.title}\n{study.question}\non {device}")
+    print(f"{study.title}\n{study.question}\non {device}")
     chosen = []
     for framework in study.frameworks:
         try:
             chosen += chosen_contestants([framework], device)
         except Problem as problem:
-            typer.echo(f"left out: {problem.message}")
+            print(f"left out: {problem.message}")
     names, nets_named = ",".join(chosen), ",".join(study.nets)
     seconds = 0.5 if device == "cpu" else 2.0
     sizes = ("classifier", "16", "128", device, 1, "float32", None, study.rounds, seconds)

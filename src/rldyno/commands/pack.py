@@ -46,13 +46,13 @@ def pack(
     )
     index = made.index
     size = made.path.stat().st_size / 1e6
-    typer.echo(f"{made.path}: {counted(made.trials, 'trial')} in {len(index.members)} files, {size:.2f} MB")
+    print(f"{made.path}: {counted(made.trials, 'trial')} in {len(index.members)} files, {size:.2f} MB")
     if anonymous:
-        typer.echo(f"Paths and names were removed: {counted(len(index.resealed), 'record')} sealed again.")
+        print(f"Paths and names were removed: {counted(len(index.resealed), 'record')} sealed again.")
     if made.renamed:
-        typer.echo(f"What scripts were given was removed: new ids for {counted(made.renamed, 'trial')}.")
+        print(f"What scripts were given was removed: new ids for {counted(made.renamed, 'trial')}.")
     if made.secrets:
-        typer.echo(f"It holds what looks like secrets: {', '.join(made.secrets)}.")
+        print(f"It holds what looks like secrets: {', '.join(made.secrets)}.")
     if index.flaws:
-        typer.echo(f"Marked: {counted(len(index.flaws), 'flaw')}.")
-    typer.echo(f"sha256 {made.sha256}")
+        print(f"Marked: {counted(len(index.flaws), 'flaw')}.")
+    print(f"sha256 {made.sha256}")

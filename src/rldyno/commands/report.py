@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -39,7 +40,7 @@ def report(
         from rldyno.curves.store import keep
 
         for file in curve:
-            typer.echo(f"{keep(directory, file)}: kept with the results", err=True)
+            print(f"{keep(directory, file)}: kept with the results", file=sys.stderr)
     if figures is None:
         print(write_report(analysis, out))
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -122,10 +123,10 @@ def run_to_an_end(study: Path, options: Options) -> None:
     try:
         finished = run_study(study, options, Console())
     except DetachedError as left:
-        typer.echo(str(left))
+        print(str(left))
         raise typer.Exit(left.code) from None
     except KeyboardInterrupt:
-        typer.echo("stopped; run the same command to continue", err=True)
+        print("stopped; run the same command to continue", file=sys.stderr)
         raise typer.Exit(130) from None
     raise typer.Exit(0 if finished else 1)
 

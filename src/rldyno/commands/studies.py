@@ -42,7 +42,7 @@ def studies(
     from rldyno.studies.shipped import networks_studies, shipped_studies, shipped_study
 
     if name is not None:
-        typer.echo(shipped_study(name).read_text(encoding="utf-8"), nl=False)
+        print(shipped_study(name).read_text(encoding="utf-8"), end="")
         return
     found = [summary(path) for path in shipped_studies().values()]
     found += [networks_summary(name) for name in networks_studies()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,8 +30,8 @@ def tensorboard(
             _follow(ResultsDirectory(directory), shown_by)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
-    typer.echo(write_all(directory, _report).sentence)
-    typer.echo(shown_by)
+    print(write_all(directory, _report).sentence)
+    print(shown_by)
 
 
 def _follow(results: ResultsDirectory, shown_by: str) -> None:
@@ -44,7 +45,7 @@ def _follow(results: ResultsDirectory, shown_by: str) -> None:
     with closing(LiveEvents(results.root / FOLDER, _report)) as events:
         for number, look in enumerate(looks(results, EVERY_S)):
             if number == 0 and look.runner is not None:
-                typer.echo(f"following {results.root}; Ctrl-C stops. {shown_by}")
+                print(f"following {results.root}; Ctrl-C stops. {shown_by}", flush=True)
             for trial, state in look.states.items():
                 if state.running:
                     ended.discard(trial)
@@ -55,4 +56,4 @@ def _follow(results: ResultsDirectory, shown_by: str) -> None:
 
 
 def _report(line: str) -> None:
-    typer.echo(line, err=True)
+    print(line, file=sys.stderr)

@@ -26,7 +26,7 @@ def unpack(
 
     made = unpack_file(file, out or unpacked_name(file), with_flaws=with_flaws)
     flaws = counted(len(made.flaws), "flaw") if made.flaws else "no flaw"
-    typer.echo(f"{made.directory}: {counted(made.trials, 'trial')}, {flaws}")
+    print(f"{made.directory}: {counted(made.trials, 'trial')}, {flaws}")
     if made.index.anonymous:
         resealed = counted(len(made.index.resealed), "record")
-        typer.echo(f"Whoever packed it removed paths and names: {resealed} sealed again.")
+        print(f"Whoever packed it removed paths and names: {resealed} sealed again.")

@@ -73,16 +73,21 @@ class Curves:
 
 
 def rates(earlier: Json | None, row: Json) -> dict[str, float]:
-    """Steps per second and the share of every phase since the row before."""
-    spent = {
-        phase: row[f"{phase}_ns"] - (earlier[f"{phase}_ns"] if earlier else 0) for phase in schema.PHASES
-    }
-    total = sum(spent.values())
-    if total <= 0:
+    """Steps per second and the share of every phase since the row before. A guest has no phases: from its
+    second row on the time that has passed counts.
+    """
+    names = ["step", "time_ns", *(f"{phase}_ns" for phase in schema.PHASES)]
+    before = earlier or dict.fromkeys(names, 0)
+    gone = {name: row[name] - before[name] for name in names if None not in (row[name], before[name])}
+    spent = {phase: gone[f"{phase}_ns"] for phase in schema.PHASES if f"{phase}_ns" in gone}
+    if len(spent) == len(schema.PHASES):
+        total = sum(spent.values())
+    else:
+        spent, total = {}, gone.get("time_ns", 0) if earlier else 0
+    if total <= 0 or "step" not in gone:
         return {}
-    steps = row["step"] - (earlier["step"] if earlier else 0)
-    shares = {f"phases/{phase}": spent_ns / total for phase, spent_ns in spent.items()}
-    return {"speed/steps_per_s": steps / (total / 1e9), **shares}
+    found = {f"phases/{phase}": spent_ns / total for phase, spent_ns in spent.items()}
+    return {"speed/steps_per_s": gone["step"] / (total / 1e9), **found}
 
 
 def resource_means(before: float | None, ends: Floats, samples: pl.DataFrame) -> dict[str, Floats]:

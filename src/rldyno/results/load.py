@@ -30,6 +30,7 @@ from rldyno.proofs.certificate import (
 from rldyno.records.calibrations import BestCalibrations, known_calibrations
 from rldyno.records.csv_files import read_csv
 from rldyno.records.directory import ResultsDirectory, run_command
+from rldyno.records.files import printable
 from rldyno.records.machine_facts import MachineFacts
 from rldyno.records.manifest import Manifest
 from rldyno.records.outcome import Outcome
@@ -182,7 +183,7 @@ def load_results(directory: Path) -> Results:
         reasons=table.reasons,
         certificates=ordered_certificates(certificates, table.rows),
         pending=tuple(trial for trial in planned if trial not in ended),
-        flaws=tuple(flaw.replace(f"{directory}{os.sep}", "") for flaw in flaws),
+        flaws=tuple(printable(flaw.replace(f"{directory}{os.sep}", "")) for flaw in flaws),
     )
 
 
