@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from fuzz_beside import CURVE, RELEASES
 from fuzz_calls import Report, call, without_training
 from rldyno.errors import problem_of
 from rldyno.sharing.pack import pack_directory
@@ -43,6 +44,21 @@ COMMANDS = (
     ("board", "{}/results.tar.gz", "--out", "{}/site"),
     ("unpack", "{}/results.tar.gz", "--out", "{}/unpacked"),
     ("check", "{}/lost", "--repair"),
+    ("compare", "{}/results", "{}/results", "--figures", "{}/figures", "--format", "csv"),
+    ("report", "{}/results", "--curve", "{}/theirs.csv"),
+    ("tensorboard", "{}/results", "--follow"),
+    (
+        "bisect",
+        "numpy",
+        "--releases",
+        ",".join(RELEASES),
+        "--mode",
+        "eager",
+        "--out",
+        "{}/new",
+        "--no-verify",
+    ),
+    ("usability", "numpy", "--part", "code", "--toolchain", f"numpy={sys.executable}", "--out", "{}/u.json"),
     ("run", "{}/study.toml", "--out", "{}/new", *RUN),
     ("run", "{}/results", *RUN),
 )
@@ -67,25 +83,31 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "lost" / "manifest.json").write_text("{")
     pack_directory(folder / "results", folder / "results.tar.gz")
     (folder / "study.toml").write_text(STUDY)
+    (folder / "theirs.csv").write_text(CURVE)
     return folder
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    """An empty lock may stay."""
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".lock"))
+    return {path: path.read_bytes() for path in files}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "command", COMMANDS, ids=lambda command: "-".join(command).replace("/", "").replace("{}", "")
 )
-def test_a_command_that_writes_says_what_it_cannot_write(command: tuple[str, ...], folder: Path) -> None:
+def test_a_command_that_writes_says_what_it_cannot_write(
+    command: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLDYNO_CACHE_DIR", str(folder / "cache"))
     before = contents(folder)
     report = Report()
     with without_training(), full_disk():
         ended = call([part.format(folder) for part in command], report, "full disk")
     assert ended.code != 0
     assert [failure for failure in report.failures if "CPU time" not in failure] == []
-    message, fix = ended.output.strip().splitlines()
+    *_, message, fix = ended.output.strip().splitlines()
     assert message.startswith("rldyno: cannot write")
     assert str(folder) in message
     assert fix.startswith("fix: ")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rldyno.errors import Problem
-from rldyno.records.files import Json, now_iso
+from rldyno.records.files import Json, naming, now_iso
 
 
 class LockedError(Exception):
@@ -45,8 +45,9 @@ def locked(path: Path, patience_s: float = 0.5) -> Iterator[None]:
             if time.monotonic() > deadline:
                 raise LockedError(_holder(descriptor))
             time.sleep(0.02)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "since": now_iso()}).encode(), 0)
+        with naming(path):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "since": now_iso()}).encode(), 0)
         yield
     finally:
         os.close(descriptor)
