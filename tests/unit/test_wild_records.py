@@ -19,7 +19,9 @@ from rldyno.records.csv_files import read_csvs
 from rldyno.records.directory import ResultsDirectory
 from rldyno.records.files import printable, read_json
 from rldyno.records.locks import locked
+from rldyno.records.outcome import Outcome
 from rldyno.records.trial_state import log_tail
+from rldyno.records.typed import checks_of
 from rldyno.results.check import check_directory
 from rldyno.results.load import load_results
 from rldyno.results.tensorboard import points
@@ -71,6 +73,24 @@ def test_half_of_a_pair_is_replaced(text: str, tmp_path: Path) -> None:
     json.dumps(values, ensure_ascii=False).encode()
     assert "\N{REPLACEMENT CHARACTER}" in values["title"]
     assert values["smile"] == "\N{GRINNING FACE}"
+
+
+@pytest.mark.parametrize("number", ["1e400", "-2.5E+309", "0.1e0999", "9" * 400 + ".0"])
+def test_a_number_larger_than_any_float_is_damage(number: str, tmp_path: Path) -> None:
+    path = tmp_path / "outcome.json"
+    path.write_text(f'{{"wall_s": {number}}}')
+    with pytest.raises(Problem, match="larger than any number of a record"):
+        read_json(path)
+    path.write_text('{"wall_s": 1e308, "small": 1e-400, "digits": "1e999"}')
+    assert read_json(path) == {"wall_s": 1e308, "small": 0.0, "digits": "1e999"}
+
+
+@pytest.mark.parametrize("count", [308, 309, 400])
+def test_a_whole_number_counts_as_a_float_while_it_fits_into_one(count: int) -> None:
+    check = checks_of(Outcome)["wall_s"]
+    assert check(10**count) == (count == 308)
+    assert check(1.5)
+    assert not check(True)
 
 
 @pytest.mark.parametrize("field", [b"499. ", b"1_0", b"99999999999999999999"])

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
+import re
 import stat
 import unicodedata
 import zlib
@@ -145,11 +147,24 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
+_MAY_OVERFLOW = re.compile(rb"[0-9.][eE]\+?[0-9]{3}|[0-9]{309}")
+"""What the text of a number has that is larger than any float; most records have none."""
+
+
+def _finite(text: str) -> float:
+    """Python's reader takes 1e400 for infinity."""
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text[:20]} is larger than any number of a record")
+    return value
+
+
 def read_json(path: Path) -> Json:
     """The object in the file, without control characters; a Problem if it is missing or damaged."""
     try:
         data = read_bytes(path)
-        value = json.loads(data, parse_constant=_refuse)
+        parse = _finite if _MAY_OVERFLOW.search(data) else None
+        value = json.loads(data, parse_constant=_refuse, parse_float=parse)
     except FileNotFoundError:
         raise Problem(f"{path} does not exist", code=1) from None
     except (ValueError, OSError, RecursionError) as error:

@@ -51,7 +51,9 @@ def _checks(kind: Any) -> dict[str, Check]:
 
 
 def _check(hint: Any) -> Check:
-    """Whether a value is of the annotated type. A whole number counts as a float, and fits into 64 bits."""
+    """Whether a value is of the annotated type. Whole numbers fit into 64 bits; one that fits into a float
+    counts as a float.
+    """
     if hint is Any:
         return lambda value: True
     origin, arguments = get_origin(hint), get_args(hint)
@@ -69,7 +71,8 @@ def _check(hint: Any) -> Check:
         )
     if hint is float:
         return lambda value: (
-            isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
+            isinstance(value, float)
+            or (isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST)
         )
     if hint is int:
         return lambda value: isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
