@@ -83,14 +83,14 @@ bench-open: $(STAMP)  ## whole training loops of one framework beside the closed
 	$(BIN)/rldyno setup numpy torch tensorflow jax
 	rm -rf .bench/open
 	$(BIN)/rldyno open --contestants jax,tensorflow,torch,numpy --environments 4,2048 --set rollout_steps=128 --set epochs=4 --closed --parts --repeats 3 --out .bench/open
-	$(BIN)/rldyno open --contestants jax,tensorflow,torch,numpy --algorithm dqn --environments 1,2048 --closed --parts --repeats 3 --out .bench/open/dqn
+	$(BIN)/rldyno open --contestants jax,tensorflow,torch,numpy --algorithm dqn --environments 1,4,2048 --closed --parts --repeats 3 --out .bench/open/dqn
 	$(BIN)/rldyno open --contestants jax,tensorflow,torch,numpy --algorithm a2c --environments 8,2048 --closed --parts --repeats 3 --out .bench/open/a2c
 	$(BIN)/rldyno open --environments 4 --agents 16 --set rollout_steps=128 --set epochs=4 --repeats 3 --out .bench/open/agents
 
-bench-open-learning: $(STAMP)  ## do the open loops of JAX learn like the closed division? 12 seeds each, CartPole-v1
-	$(BIN)/rldyno setup numpy jax
+bench-open-learning: $(STAMP)  ## do the open loops learn like the closed division? CartPole-v1 (SEEDS=12 each, half an hour)
+	$(BIN)/rldyno setup numpy torch tensorflow jax
 	rm -rf .bench/open-learning
-	for algorithm in dqn ppo a2c; do $(BIN)/rldyno open --learning 12 --algorithm $$algorithm --steps 300000 --out .bench/open-learning/$$algorithm || exit 1; done
+	for algorithm in dqn ppo a2c; do $(BIN)/rldyno open --learning $(or $(SEEDS),12) --contestants jax,tensorflow,torch,numpy --algorithm $$algorithm --out .bench/open-learning/$$algorithm || exit 1; done
 
 bench-report: $(STAMP)  ## a report over 10,000 synthetic trials: seconds, memory, size
 	$(BIN)/python bench/report.py

@@ -143,15 +143,15 @@ def _learn(request: OpenRequest, seeds: int, steps: int, directory: Path, overri
     task = f"{request.algorithm} on {request.environment}, {seeds} seeds"
     console.print(f"{REFERENCE}, closed division, {task}", style="dim", markup=False)
     theirs = closed_curves(request, seeds, goal, overrides)
+    kept = {"algorithm": request.algorithm, "environment": request.environment, "goal": vars(goal)}
     rows = []
     for framework in request.frameworks:
         console.print(f"{framework}, open division, {task}", style="dim", markup=False)
         mine = open_curves(request, framework, seeds, goal, overrides)
         rows.append(verdict(framework, mine, theirs, REFERENCE, goal, TASKS[request.environment].reward))
         console.print(rows[-1].words, markup=False, soft_wrap=True)
-    directory.mkdir(parents=True, exist_ok=True)
-    kept = {"algorithm": request.algorithm, "environment": request.environment, "goal": vars(goal)}
-    records.write_json(path, {**kept, "rows": [row.to_json() for row in rows]})
+        directory.mkdir(parents=True, exist_ok=True)
+        records.write_json(path, {**kept, "rows": [row.to_json() for row in rows]})
     console.print(f"record: {path}", markup=False, soft_wrap=True)
     if any(row.parity.state == "different" for row in rows):
         raise typer.Exit(1)
