@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import json
+import subprocess
 import sys
 from importlib.metadata import Distribution
 from pathlib import Path
@@ -18,8 +19,10 @@ from rldyno.processes.rig import Ended
 from rldyno.records.machine_facts import MachineFacts
 from rldyno.text.tables import latex, markdown
 from rldyno.toolchains.catalogue import catalogue
+from rldyno.toolchains.resolve import Interpreter
 from rldyno.usability import mistakes, package, source, store
 from rldyno.usability import tables as shown
+from rldyno.usability.beside import _PIP
 from rldyno.usability.frameworks import describe
 from rldyno.usability.record import SCHEMA, Absent, UsabilityFile, UsabilityRecord
 
@@ -342,3 +345,19 @@ def test_no_terminal_cuts_a_word(width: int) -> None:
     for word in ("torch.load(weights_only=True)", "14.1", "compile", "update,"):
         assert word in printed
     assert all(len(line.rstrip()) <= width for line in printed.splitlines())
+
+
+def test_no_file_of_the_working_directory_is_a_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A results directory of somebody else may hold a `json.py`."""
+    for name in ("json", "pip", "runpy"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    given = Interpreter("numpy", Path(sys.executable), "given", "3.11.7", {}, None)
+    assert "numpy" in package.installed(given)
+    done = subprocess.run(
+        [sys.executable, "-c", _PIP, "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("pip ")
+    assert not (tmp_path / "ran").exists()

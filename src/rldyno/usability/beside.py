@@ -18,6 +18,12 @@ from rldyno.config import cache_dir, load_config
 from rldyno.errors import Problem
 from rldyno.toolchains.resolve import Interpreter
 
+_PIP = (
+    "import sys; sys.path[:] = filter(None, sys.path); "
+    "import runpy; runpy.run_module('pip', run_name='__main__', alter_sys=True)"
+)
+"""`-m pip`, without the working directory on its path, where any file may be called as a module is."""
+
 
 def beside(interpreter: Interpreter, pins: tuple[str, ...]) -> Path:
     """The directory that holds these packages for this interpreter, made now unless it exists."""
@@ -31,7 +37,7 @@ def beside(interpreter: Interpreter, pins: tuple[str, ...]) -> Path:
     partial = Path(tempfile.mkdtemp(dir=home, prefix=f".{finished.name}-"))
     try:
         isolation = ["-I"] if interpreter.isolated else []
-        command = [str(interpreter.path), *isolation, "-m", "pip", "install", "--disable-pip-version-check"]
+        command = [str(interpreter.path), *isolation, "-c", _PIP, "install", "--disable-pip-version-check"]
         command += ["--no-input", "--no-deps", "--target", str(partial), *load_config().pip_args, *pins]
         done = subprocess.run(
             command,

@@ -37,6 +37,7 @@ def installed(interpreter: Interpreter) -> Installed:
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
+        cwd=interpreter.path.anchor,  # no file of the working directory is a module
     )
     if done.returncode != 0:
         raise Problem(
