@@ -1,4 +1,4 @@
-"""Damaged and forged records, and wild studies, through every command: `python tests/fuzz.py --help`.
+"""Damaged and forged records and packs, and wild studies, through commands: `python tests/fuzz.py --help`.
 
 Each case changes something and runs the commands as a user would, in this process. Exit codes and messages
 are right; tracebacks are not, nor long waits, nor an answer that counts an altered trial. `make fuzz` runs
@@ -23,10 +23,11 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from fuzz_calls import Report, without_training
+from fuzz_packs import PackFuzzer
 from fuzz_records import Originals, RecordFuzzer, make_originals
 from fuzz_studies import StudyFuzzer
 
-KINDS = ("records", "studies")
+KINDS = ("records", "studies", "packs")
 CHUNK = 25
 SHOWN = 500
 THREADS = (
@@ -39,10 +40,17 @@ THREADS = (
 
 
 @functools.cache
-def fuzzer(kind: str, folder: Path, through: int) -> RecordFuzzer | StudyFuzzer:
+def fuzzer(kind: str, folder: Path, through: int) -> RecordFuzzer | StudyFuzzer | PackFuzzer:
     """One for each process, which works in a folder of its own below `folder`."""
     home = folder / f"job-{os.getpid()}-{kind}"
-    made = RecordFuzzer(Originals(folder), home, through) if kind == "records" else StudyFuzzer(home)
+    made: RecordFuzzer | StudyFuzzer | PackFuzzer
+    match kind:
+        case "records":
+            made = RecordFuzzer(Originals(folder), home, through)
+        case "packs":
+            made = PackFuzzer(Originals(folder), home)
+        case _:
+            made = StudyFuzzer(home)
     made.warm_up()
     return made
 
@@ -59,7 +67,7 @@ def run_cases(kind: str, folder: Path, first: int, count: int, seed: int, throug
 
 def fuzz(kind: str, folder: Path, first: int, count: int, seed: int, jobs: int, through: int = 0) -> Report:
     """With so many processes; 0: in this one."""
-    if kind == "records":
+    if kind != "studies":
         make_originals(folder)
     if jobs == 0:
         return run_cases(kind, folder, first, count, seed, through)

@@ -45,6 +45,14 @@ def test_damaged_records_are_named_and_never_a_traceback(tmp_path: Path) -> None
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("own_cache")
+def test_damaged_packs_are_refused_and_leave_nothing(tmp_path: Path) -> None:
+    report = fuzz("packs", tmp_path, 0, 30, seed=1, jobs=0)
+    assert report.failures == []
+    assert report.verdicts["refused"] > 20
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("own_cache")
 def test_wild_studies_are_refused_with_a_message(tmp_path: Path) -> None:
     report = fuzz("studies", tmp_path, 0, 40, seed=1, jobs=0)
     assert report.failures == []
