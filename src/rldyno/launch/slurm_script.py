@@ -125,6 +125,9 @@ def _script(
         *settings.lines,
         *more,
     ]
+    for option in head:
+        if "\n" in option or "\r" in option:
+            raise Problem(f"{option!a} is no line of a batch script", fix="rename what it names")
     # Without a module that was asked for, something else would be measured.
     before = [f"module load {shlex.quote(module)} || exit 1" for module in settings.modules]
     lines = ["#!/bin/bash", *(f"#SBATCH {option}" for option in head), *before, *settings.setup, *body]

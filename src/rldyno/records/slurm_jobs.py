@@ -20,6 +20,7 @@ NOT_LISTED = "no longer in the queue"
 _JOBS_FILE = "jobs.json"
 _CANCEL_FILE = "cancelled"
 _JOB_ID = re.compile(r"[0-9]{1,18}")
+_TOKEN = re.compile(r"[0-9a-z]{1,32}")
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,15 @@ class SlurmJobs:
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> SlurmJobs:
+        """Names become lines of batch scripts and paths: a ValueError where they are not as written here."""
+        token, made = values["token"], values["made"]
         listed = tuple(map(Submission.from_json, values["submissions"]))
-        return SlurmJobs(values["token"], values["made"], listed)
+        if not _TOKEN.fullmatch(token) or not 0 <= made < 10**9:
+            raise ValueError(f"{token[:40]!r} and {made} begin no names of jobs")
+        for one in listed:
+            if not re.fullmatch(rf"rldyno-{token}-[0-9]{{4,9}}", one.name):
+                raise ValueError(f"{one.name[:40]!r} is no name of a job")
+        return SlurmJobs(token, made, listed)
 
     def to_json(self) -> Json:
         listed = [submission.to_json() for submission in self.submissions]
