@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +25,8 @@ from rldyno_rig.job_files import UsabilityJob
 
 Json = dict[str, Any]
 ALGORITHM = "dqn"
+ROUNDS = 3
+"""Each times the release and the installed one."""
 
 State = Literal["runs", "does not install", "does not run", "computes something else"]
 RUNS: State = "runs"
@@ -36,7 +40,9 @@ class TriedRelease:
     reason: str | None = None
     """Why it does not run."""
     update_s: float | None = None
-    """Of one update, warm."""
+    """Of one update on one core, warm."""
+    beside_s: float | None = None
+    """Of the installed release, measured in turn with it."""
 
     @staticmethod
     def from_json(values: Json) -> TriedRelease:
@@ -63,14 +69,16 @@ def measure(
     versions = earlier(files, installed, interpreter.python, count)
     if not versions:
         return {**found, "reason": reason or f"no earlier release of {name} has a file for this Python"}
-    here = rig(interpreter, chain, UsabilityJob(chain.backend, "update", mode), work)
+    installed_s = partial(update_s, interpreter, chain, mode, work)
     tried = []
     for version in versions:
         say(f"{name} {version}")
-        tried.append(attempt(chain, version, date(file for file in files if file.version == version), work))
+        released = date(file for file in files if file.version == version)
+        tried.append(attempt(chain, version, released, installed_s, work))
+    beside = [one.beside_s for one in tried if one.beside_s is not None]
     return {
         **found,
-        "update_s": here.get("update_s"),
+        "update_s": statistics.median(beside) if beside else None,
         "releases": [one.to_json() for one in tried],
         "reason": reason if len(versions) < count else None,
     }
@@ -95,8 +103,14 @@ def _final(files: Iterable[IndexFile]) -> set[Version]:
     return {file.version for file in files if not file.yanked and not file.version.is_prerelease}
 
 
-def attempt(chain: Toolchain, version: Version, released: str | None, work: Path) -> TriedRelease:
-    """Install, import and prove it, and time an update."""
+def attempt(
+    chain: Toolchain,
+    version: Version,
+    released: str | None,
+    installed_s: Callable[[], float],
+    work: Path,
+) -> TriedRelease:
+    """Install, import and prove it, and time an update, in turn with one of the installed release."""
     name, mode = f"{chain.framework}{RELEASE_SIGN}{version}", first_mode(chain)
 
     def failed(state: State, reason: str) -> TriedRelease:
@@ -114,7 +128,21 @@ def attempt(chain: Toolchain, version: Version, released: str | None, work: Path
     if not certificate.proven:
         state: State = "does not run" if certificate.error else "computes something else"
         return failed(state, certificate.sentence())
-    answer = rig(interpreter, toolchain(name), UsabilityJob(chain.backend, "update", mode), work)
+    rounds = []
+    for _ in range(ROUNDS):
+        try:
+            own_s = update_s(interpreter, toolchain(name), mode, work)
+        except RuntimeError as error:
+            return failed("does not run", str(error))
+        rounds.append((own_s, installed_s()))
+    return TriedRelease(
+        str(version), released, RUNS, None, *map(statistics.median, zip(*rounds, strict=True))
+    )
+
+
+def update_s(interpreter: Interpreter, chain: Toolchain, mode: str, work: Path) -> float:
+    """In a fresh process, on one core."""
+    answer = rig(interpreter, chain, UsabilityJob(chain.backend, "update", mode), work, cores=1)
     if answer["error"]:
-        return failed("does not run", answer["error"])
-    return TriedRelease(str(version), released, RUNS, None, answer["update_s"])
+        raise RuntimeError(answer["error"])
+    return float(answer["update_s"])

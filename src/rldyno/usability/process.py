@@ -24,12 +24,18 @@ def start(interpreter: Interpreter, chain: Toolchain, arguments: list[str], dire
     return run(arguments, directory, _runtime(interpreter, chain, None))
 
 
-def rig(interpreter: Interpreter, chain: Toolchain, job: UsabilityJob, directory: Path) -> Json:
-    """The answer of a `usability` job; a process that gave none is an answer too."""
+def rig(
+    interpreter: Interpreter,
+    chain: Toolchain,
+    job: UsabilityJob,
+    directory: Path,
+    cores: int | None = None,
+) -> Json:
+    """The answer of a `usability` job; a process that gave none is an answer too. None: on all cores."""
     answer = directory / ANSWER_FILE
     answer.unlink(missing_ok=True)
     records.write_json(directory / USABILITY_FILE, job.to_json())
-    ended = run_rig("usability", directory, _runtime(interpreter, chain, job.network or None))
+    ended = run_rig("usability", directory, _runtime(interpreter, chain, job.network or None, cores))
     found: Json = records.read_json(answer) if answer.exists() else {"error": ended.last_words()}
     if found["error"]:
         hidden = private_paths(directory, interpreter)
@@ -37,8 +43,10 @@ def rig(interpreter: Interpreter, chain: Toolchain, job: UsabilityJob, directory
     return found
 
 
-def _runtime(interpreter: Interpreter, chain: Toolchain, network: str | None) -> Runtime:
-    variables = chain.worker_variables(usable_cores(), network)
+def _runtime(
+    interpreter: Interpreter, chain: Toolchain, network: str | None, cores: int | None = None
+) -> Runtime:
+    variables = chain.worker_variables(cores or usable_cores(), network)
     return Runtime(interpreter.path, interpreter.isolated, variables)
 
 

@@ -23,7 +23,7 @@ from rldyno.usability.topic_tables import (
 from rldyno_rig.algorithms import ALGORITHMS
 from rldyno_rig.hyper import NETWORKS
 
-TIMED = ("start", "data", "visualisation", "parallel", "save", "deployment")
+TIMED = ("start", "data", "visualisation", "parallel", "save", "deployment", "compatibility")
 MISTAKES = {"shape": "wrong shape", "dtype": "wrong type", "device": "wrong device"}
 ACCEPTED = {"accepted": "accepted silently", "warned": "accepted with a warning"}
 NAMED = ("names neither side", "names one side", "names both sides")
@@ -178,7 +178,7 @@ def compatibility_rows(name: str, record: UsabilityRecord) -> Iterator[tuple[str
             release.released or NOT_MEASURED,
             "yes" if release.state == RUNS else f"no: it {release.state}",
             figure(release.update_s, 1e6),
-            figure(found["update_s"], 1e6),
+            figure(release.beside_s, 1e6),
         )
 
 
