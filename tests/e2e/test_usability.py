@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rldyno.records.seal import read_record
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import resolve
 from rldyno.usability import deployment, exports, parallel, visualisation
@@ -28,7 +29,9 @@ def test_what_is_measured_is_true_and_kept(tmp_path: Path) -> None:
 
     first = call("--json", "-o", str(tmp_path / "out" / "usability.json"))
     found = json.loads(first.stdout)
-    assert json.loads((tmp_path / "out" / "usability.json").read_text()) == found
+    # The file has a seal, and the schema of sealed records.
+    written = read_record(tmp_path / "out" / "usability.json")
+    assert {**written, "schema": found["schema"]} == found
     numpy, torch = (found["frameworks"][name]["parts"] for name in ("numpy", "torch"))
 
     assert torch["mistakes"]["shape"]["names"] == 2
