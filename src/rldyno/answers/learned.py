@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rldyno.answers.runs import Runs
 from rldyno.records.csv_files import read_csvs
@@ -53,23 +54,34 @@ def nobody_learned(
 
 
 def both_ends(results: Results, done: Runs) -> tuple[Floats, Floats]:
-    """Returns of the first episodes of all runs of a contestant, and of the last ones."""
-    pairs = [(returns[:window], returns[-window:]) for returns, window in windows(results, done)]
-    if not pairs:
-        return np.zeros(0), np.zeros(0)
-    firsts, lasts = zip(*pairs, strict=True)
+    """Returns of the first episodes of all runs of a contestant, and of the last ones.
+
+    Of environments side by side, the first episodes to end are the shortest, and in many tasks the worst. So
+    the first ones are whole rounds: the first episode of each environment, then the second. A run whose
+    window holds no whole round tells nothing.
+    """
+    home = ResultsDirectory(results.directory)
+    paths = [home.trial(trial) / schema.EPISODES_FILE for trial in done.trials]
+    frame, lengths, _ = read_csvs(paths, schema.EPISODE_COLUMNS, ("env", "return"))
+    returns, environments = frame["return"].to_numpy(), frame["env"].to_numpy()
+    firsts, lasts = [np.zeros(0)], [np.zeros(0)]
+    for end, length in zip(np.cumsum(lengths), lengths, strict=True):
+        run = slice(end - length, end)
+        window = min(WINDOW, length // 4)
+        by_round = np.argsort(rounds(environments[run]), kind="stable")
+        if window and window >= len(np.unique(environments[run])):
+            firsts.append(returns[run][by_round[:window]])
+            lasts.append(returns[run][-window:])
     return np.concatenate(firsts), np.concatenate(lasts)
 
 
-def windows(results: Results, done: Runs) -> Iterator[tuple[Floats, int]]:
-    home = ResultsDirectory(results.directory)
-    paths = [home.trial(trial) / schema.EPISODES_FILE for trial in done.trials]
-    frame, lengths, _ = read_csvs(paths, schema.EPISODE_COLUMNS, ("return",))
-    returns = frame["return"].to_numpy()
-    for end, length in zip(np.cumsum(lengths), lengths, strict=True):
-        window = min(WINDOW, length // 4)
-        if window:
-            yield returns[end - length : end], window
+def rounds(environments: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many episodes of the same environment ended before each one."""
+    order = np.argsort(environments, kind="stable")
+    _, starts, counts = np.unique(environments[order], return_index=True, return_counts=True)
+    before = np.empty(len(environments), dtype=np.int64)
+    before[order] = np.arange(len(environments)) - np.repeat(starts, counts)
+    return before
 
 
 def rose(first: Floats, last: Floats, alpha: float) -> bool:
