@@ -207,6 +207,7 @@ def test_the_section_has_a_table_values_and_curves(tmp_path: Path) -> None:
     assert curves == {(name, part) for name in ("numpy:eager", "torch:compile") for part in ("PPO", "DQN")}
 
 
+@pytest.mark.slow
 def test_the_page_states_the_budget(tmp_path: Path) -> None:
     page = html_of(results(tmp_path, NUMPY, stop_return=None))
     assert "Budgets: every run had the same number of environment steps." in page

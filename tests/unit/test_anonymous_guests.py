@@ -223,6 +223,7 @@ def test_a_study_without_scripts_keeps_every_byte() -> None:
     assert masked_study(text, str) == text
 
 
+@pytest.mark.slow
 def test_report_and_board_do_not_show_them(tmp_path: Path) -> None:
     """Neither in the study, its changes and messages, nor in what a script printed."""
     root = results(tmp_path / "r")

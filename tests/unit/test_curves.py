@@ -154,6 +154,7 @@ def test_a_pack_has_the_curve_unless_it_is_anonymous(tmp_path: Path) -> None:
         assert len(found) - len(shipped_curves()) == curves
 
 
+@pytest.mark.slow
 def test_a_damaged_copy_is_named_with_its_line(tmp_path: Path) -> None:
     root = results(tmp_path / "r")
     keep(root, written(tmp_path / "c.csv", HEADER + "0,10,2\n5,11,2\n"))
@@ -183,6 +184,7 @@ def test_links_in_a_directory_of_somebody_else_are_not_followed(tmp_path: Path) 
         known_curves(root)
 
 
+@pytest.mark.slow
 def test_an_end_point_far_beyond_our_runs_is_in_the_table_alone(tmp_path: Path) -> None:
     analysis = Analysis.load(results(tmp_path / "r", algorithms=["ppo"]))
     assert "external" not in str(

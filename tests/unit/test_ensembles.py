@@ -160,6 +160,7 @@ def run(home: Path, **hyper: Any) -> dict[str, Any]:
     return result | {"actions": (home / schema.ACTIONS_FILE).read_bytes()}
 
 
+@pytest.mark.slow
 def test_every_member_makes_its_updates_and_they_are_counted(tmp_path: Path) -> None:
     one, three = run(tmp_path / "1"), run(tmp_path / "3", members=3)
     assert three["steps"] == one["steps"]
@@ -173,6 +174,7 @@ def test_every_member_makes_its_updates_and_they_are_counted(tmp_path: Path) -> 
     assert three["actions"] != one["actions"]
 
 
+@pytest.mark.slow
 def test_votes_and_masks_change_what_is_learned(tmp_path: Path) -> None:
     first = run(tmp_path / "a", members=3)["actions"]
     assert first == run(tmp_path / "b", members=3)["actions"]
@@ -180,6 +182,7 @@ def test_votes_and_masks_change_what_is_learned(tmp_path: Path) -> None:
     assert first != run(tmp_path / "d", members=3, mask=0.3)["actions"]
 
 
+@pytest.mark.slow
 def test_one_member_ignores_vote_and_mask(tmp_path: Path) -> None:
     assert run(tmp_path / "a")["actions"] == run(tmp_path / "b", vote=MAJORITY, mask=0.1)["actions"]
 

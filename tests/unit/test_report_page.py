@@ -47,6 +47,7 @@ def test_every_section_that_is_folded_says_what_is_inside() -> None:
     assert first == [section.id for section in all_sections()][: len(first)]
 
 
+@pytest.mark.slow
 def test_a_question_is_text_whatever_it_holds(tmp_path: Path) -> None:
     root = written(tmp_path / "r", seeds=1)
     manifest = json.loads((root / "manifest.json").read_text())
@@ -214,6 +215,7 @@ def test_commands_are_code_and_refusals_name_their_setting(tmp_path: Path) -> No
     assert [words.split(":")[0] for words in task.refusals] == ["1 core; 2 cores"]
 
 
+@pytest.mark.slow
 def test_the_legend_is_in_the_order_of_the_study(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", Shape(contestants=[TORCH, NUMPY], seeds=1, steps=8000))
     assert re.findall(r'data-contestant="(.*?)"', html_of(root)) == ["torch:eager", "numpy:eager"]

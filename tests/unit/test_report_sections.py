@@ -124,6 +124,7 @@ def test_time_in_the_framework_stands_apart_from_what_all_share(tmp_path: Path) 
     assert sum(row["us"] for row in bar) == pytest.approx(whole, rel=0.01)
 
 
+@pytest.mark.slow
 def test_what_a_step_costs_in_each_phase_as_training_goes_on(tmp_path: Path) -> None:
     root = write_results(tmp_path / "r", small())
     for path in root.glob("trials/torch-*/progress.csv"):
