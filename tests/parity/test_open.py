@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import rldyno_rig
-from rldyno.division.measure import OPEN_FORMS, PROOF_SEED, ask, prove
+from rldyno.division.measure import MANY_AGENTS, OPEN_FORMS, PROOF_SEED, ask, prove
 from rldyno.toolchains.catalogue import toolchain
 from rldyno.toolchains.resolve import Interpreter
 from rldyno_rig import hyper
@@ -167,6 +167,23 @@ def test_agents_side_by_side_are_single_runs(algorithm: str, interpreters: dict[
     assert list(together) == apart
     assert apart[0] != apart[1]
     assert apart[0].episodes[-1] > 20
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("algorithm", ["dqn", "a2c"])
+@pytest.mark.parametrize("framework", [name for name in OPEN_FORMS if name not in MANY_AGENTS])
+def test_runs_one_after_the_other_are_single_runs(
+    framework: str, algorithm: str, interpreters: dict[str, Interpreter]
+) -> None:
+    """Though they share compiled programs."""
+    values = shipped(algorithm, "CartPole-v1", **CHANGES[algorithm])
+    backend, numbers = toolchain(framework).backend, hyper.to_json(values)
+    job = OpenJob(backend, algorithm, "CartPole-v1", numbers, seed=4, runs=2, learn=Goal(500.0, 1000, 2000))
+    both = OpenLearned.from_json(ask(job, interpreters[framework])).curves
+    alone = OpenLearned.from_json(ask(replace(job, seed=5, runs=1), interpreters[framework])).curves
+    assert both[1:] == alone
+    assert both[0] != both[1]
+    assert both[0].episodes[-1] > 20
 
 
 RANDOM = """

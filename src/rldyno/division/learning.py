@@ -19,6 +19,8 @@ from rldyno_rig.trial_file import Budget
 GOALS: Mapping[str, float] = {"CartPole-v0": 195.0, "CartPole-v1": 475.0, "MountainCar-v0": -110.0}
 """Mean return of 100 episodes at which Gymnasium calls an environment solved."""
 GOAL_EPISODES = 100
+RUNS = 10
+"""Of one process, one after the other: compiling may take longer than a run."""
 REFERENCE = Contestant("numpy", "eager")
 """Of the closed division, whose contestants are proven to compute the same."""
 
@@ -35,7 +37,9 @@ def open_curves(
     if framework in MANY_AGENTS:
         jobs = [replace(job, agents=seeds)]
     else:
-        jobs = [replace(job, seed=seed, agents=1) for seed in range(seeds)]
+        jobs = [
+            replace(job, seed=seed, runs=min(RUNS, seeds - seed), agents=1) for seed in range(0, seeds, RUNS)
+        ]
     learned = [OpenLearned.from_json(ask(one, interpreter)) for one in jobs]
     return [curve for one in learned for curve in one.curves]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -90,11 +91,22 @@ LOOK_AFTER = 16
 
 
 def learn(job: OpenJob, goal: Goal) -> OpenLearned:
+    """Runs with one seed after the other; where a form can, they share what the first one compiled."""
+    form = load_beside("open", job.backend)
+    found: List[Curve] = []
+    loop: Optional[Loop] = None
+    for seed in range(job.seed, job.seed + job.runs):
+        problem = replace(problem_of(job), seed=seed)
+        again = getattr(form, "again", None)
+        loop = form.make(problem) if loop is None or again is None else again(problem, loop)
+        found += learned(loop, problem, goal)
+    return OpenLearned(tuple(found))
+
+
+def learned(loop: Loop, problem: Problem, goal: Goal) -> Tuple[Curve, ...]:
     """Until every agent has learned, or the steps are spent."""
-    problem = problem_of(job)
-    loop: Loop = load_beside("open", job.backend).make(problem)
     tallies = getattr(loop, "tallies", lambda: [loop.tally()])
-    one = loop.round_steps // job.agents
+    one = loop.round_steps // problem.agents
     rounds, reward = max(1, POINT_STEPS // one), problem.task.reward
     points: List[List[Tally]] = []
     steps: List[int] = []
@@ -106,7 +118,7 @@ def learn(job: OpenJob, goal: Goal) -> OpenLearned:
         if spent or len(steps) % LOOK_AFTER == 0:
             curves = tuple(Curve(tuple(steps), *zip(*of)) for of in zip(*points))
             if spent or all(goal.reached(curve, reward) for curve in curves):
-                return OpenLearned(curves)
+                return curves
 
 
 def _rounds_for(loop: Loop, seconds: float) -> int:

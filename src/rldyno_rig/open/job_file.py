@@ -35,6 +35,8 @@ class OpenJob:
     """Also measure the loop without learning, and without acting."""
     learn: Optional[Goal] = None
     """Train up to this goal instead of measuring, and keep how every agent learned."""
+    runs: int = 1
+    """With `learn`: so many, one after the other, each with the next seed."""
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> OpenJob:
@@ -78,7 +80,7 @@ class OpenFound:
 @dataclass(frozen=True)
 class OpenLearned:
     curves: Tuple[Curve, ...]
-    """One for each agent."""
+    """One for each agent of each run."""
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> OpenLearned:

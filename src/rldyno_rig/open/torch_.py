@@ -28,6 +28,17 @@ def make(problem: Problem) -> TorchLoop:
     return started(problem, problem.first_weights()[0], problem.first_states(0))
 
 
+PROGRAMS = ("collecting", "finishing", "updating", "programs")
+"""What loops of one problem compile alike: all that changes is given to these."""
+
+
+def again(problem: Problem, loop: TorchLoop) -> TorchLoop:
+    """A new loop with another seed, and with the programs of this one."""
+    made = make(problem)
+    vars(made).update({name: vars(loop)[name] for name in PROGRAMS if name in vars(loop)})
+    return made
+
+
 def started(problem: Problem, weights: Params, first: np.ndarray) -> TorchLoop:
     loop: TorchLoop = FORMS[problem.algorithm](problem, weights, first)
     return loop
