@@ -12,6 +12,7 @@ from pathlib import Path
 import crash_proofs
 import crash_sessions as sessions
 import crash_setup
+import crash_sharing as sharing
 import crash_trial
 from crash import SAMPLED, Case, try_points
 
@@ -23,6 +24,9 @@ CASES: dict[str, Callable[[Path], Case]] = {
     "adaptive": sessions.adaptive,
     "trial": crash_trial.trial,
     "proof": crash_proofs.proof,
+    "pack": sharing.packing,
+    "unpack": sharing.unpacking,
+    "bisect": sharing.bisecting,
     "setup": crash_setup.setup,
     "setup-again": lambda folder: crash_setup.again(folder, crash_setup.lose_package),
 }

@@ -16,6 +16,9 @@ CASES = (
     "adaptive",
     "trial",
     "proof",
+    "pack",
+    "unpack",
+    "bisect",
     "setup",
     "setup-again",
 )

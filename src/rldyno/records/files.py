@@ -49,6 +49,7 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{owner()}{_TEMPORARY}")
     try:
         with naming(path):
+            _remove_abandoned_of(path)
             temporary.unlink(missing_ok=True)
             yield temporary
             temporary.replace(path)
@@ -79,6 +80,16 @@ def remove_abandoned(folder: Path) -> None:
         if has_died(path.name.removesuffix(_TEMPORARY)):
             with contextlib.suppress(OSError):
                 path.unlink()
+
+
+def _remove_abandoned_of(path: Path) -> None:
+    """What processes that were killed had written of this file."""
+    begin = f".{path.name}."
+    for entry in os.scandir(path.parent):
+        name = entry.name
+        if name.startswith(begin) and name.endswith(_TEMPORARY) and has_died(name.removesuffix(_TEMPORARY)):
+            with contextlib.suppress(OSError):
+                Path(entry).unlink()
 
 
 def owner() -> str:
