@@ -95,7 +95,7 @@ bench-open-learning: $(STAMP)  ## do the open loops learn like the closed divisi
 bench-report: $(STAMP)  ## a report over 10,000 synthetic trials: seconds, memory, size
 	$(BIN)/python bench/report.py
 
-fuzz: $(STAMP)  ## damaged records, wild studies, kills at every change of a file and at random (FUZZ=10000, KILLS=1000; hours on two cores)
+fuzz: $(STAMP)  ## damaged records and packs, wild studies, kills at every change of a file and at random (FUZZ=10000, KILLS=1000; hours on two cores)
 	$(BIN)/python tests/fuzz.py all --count $(or $(FUZZ),10000)
 	$(BIN)/python tests/crash_points.py --all
 	$(BIN)/python tests/kills.py $(or $(KILLS),1000)

@@ -25,6 +25,7 @@ from rldyno.records.typed import checks_of
 from rldyno.results.check import check_directory
 from rldyno.results.load import load_results
 from rldyno.results.tensorboard import points
+from rldyno.sharing.pack import pack_directory
 from rldyno.stats.moments import Moments, difference
 from rldyno_rig.shape import Shape
 from synthetic import COMPILE, TORCH, write_results
@@ -168,6 +169,19 @@ def test_names_on_the_disk_do_not_control_the_terminal(tmp_path: Path) -> None:
     checked = CliRunner().invoke(app, ["check", str(root)])
     assert checked.exit_code == 1
     assert checked.output.count("\N{REPLACEMENT CHARACTER}") == 2
+
+
+@pytest.mark.slow
+def test_the_name_of_a_pack_is_text_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = write_results(tmp_path / "r", Results(algorithms=("dqn",), steps=1000, seeds=1))
+    monkeypatch.chdir(tmp_path)
+    name = "\x1b[31m<script>fuzz()"
+    pack_directory(root, tmp_path / f"{name}.rldyno.tar.gz")
+    for command in ("unpack", "board"):
+        output = CliRunner().invoke(app, [command, f"{name}.rldyno.tar.gz"]).output
+        assert output
+        assert all(sign.isprintable() or sign in "\n\t" for sign in output), command
+    assert "<script>fuzz()" not in (tmp_path / "site" / "index.html").read_text()
 
 
 def test_a_terminal_gets_only_characters_that_it_has(tmp_path: Path) -> None:

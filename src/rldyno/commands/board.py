@@ -20,6 +20,7 @@ def board(
     It opens from disk and needs no network. Machines are never pooled. A pack that was altered, or made by
     unknown code, is marked.
     """
+    from rldyno.records.files import printable
     from rldyno.sharing.board import gather
     from rldyno.sharing.board_page import write_board
     from rldyno.text.numbers import counted
@@ -28,5 +29,5 @@ def board(
     path = write_board(found, out)
     for pack in found.packs:
         for mark in pack.warnings:
-            print(f"Marked: {pack.file}: {mark.kind}: {mark.words}", file=sys.stderr)
+            print(printable(f"Marked: {pack.file}: {mark.kind}: {mark.words}"), file=sys.stderr)
     print(f"{path}: {counted(len(found.packs), 'pack')}, {counted(len(found.contests), 'comparison')}")

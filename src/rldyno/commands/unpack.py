@@ -21,12 +21,13 @@ def unpack(
     ] = False,
 ) -> None:
     """Make a results directory from a pack, after checking all of it: all or nothing is written."""
+    from rldyno.records.files import printable
     from rldyno.sharing.unpack import unpack_file, unpacked_name
     from rldyno.text.numbers import counted
 
     made = unpack_file(file, out or unpacked_name(file), with_flaws=with_flaws)
     flaws = counted(len(made.flaws), "flaw") if made.flaws else "no flaw"
-    print(f"{made.directory}: {counted(made.trials, 'trial')}, {flaws}")
+    print(printable(f"{made.directory}: {counted(made.trials, 'trial')}, {flaws}"))
     if made.index.anonymous:
         resealed = counted(len(made.index.resealed), "record")
         print(f"Whoever packed it removed paths and names: {resealed} sealed again.")
