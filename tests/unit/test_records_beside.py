@@ -83,6 +83,7 @@ def test_every_bit_is_sealed(write: Callable[[Path], Path], tmp_path: Path) -> N
         assert bool(list(flaws_beside(tmp_path))) != same
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", WRITERS)
 def test_forged_values_are_named_or_harmless(write: Callable[[Path], Path], tmp_path: Path) -> None:
     path = write(tmp_path)
