@@ -76,4 +76,6 @@ def test_what_no_waiting_changes(words: str, monkeypatch: pytest.MonkeyPatch) ->
     answers(monkeypatch, words)
     with pytest.raises(Problem, match=r"Slurm refuses a\.sbatch") as refused:
         Queue().submit(Path("a.sbatch"))
-    assert "[slurm]" in (refused.value.fix or "")
+    fix = refused.value.fix or ""
+    assert "[slurm]" in fix
+    assert ("array_size" in fix) is ("job array" in words)

@@ -33,7 +33,10 @@ _REFUSED_FIX = (
     "correct [slurm] in the config file, or give --slurm KEY=VALUE: `sinfo` shows the partitions, and "
     "`last_lines` are for the last job, which has no GPU"
 )
-_ARRAY_FIX = "give --slurm array_size=N, below the MaxArraySize that `scontrol show config` prints"
+_ARRAY_FIX = (
+    "set `array_size` of [slurm] in the config file, or give --slurm array_size=N: below the "
+    "MaxArraySize that `scontrol show config` prints"
+)
 _PATIENCE_S = 180.0
 """sbatch itself tries for two minutes where the controller asks it to come again."""
 _AT_ONCE = 500
